@@ -15,7 +15,8 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
   const formats::SafetensorsFile file(spec.path);
   const auto array_of = [&](const char* name) {
     const formats::NamedTensor* tensor = file.find(name);
-    RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}; {}", spec.path, name, file.names_text());
+    RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}; {}", spec.path, name,
+              formats::names_text(file.tensors()));
     const std::optional<Element> element = safetensors_element(tensor->type);
     RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: tensor {} has the unsupported type {}; expected one of {}",
               spec.path, name, in_quotes(tensor->type), safetensors_elements());

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "runner/formats/input_file.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::formats {
 namespace {
@@ -17,6 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".safetensors";
 constexpr std::string_view kIndexEnding = ".index.json";
+constexpr std::string_view kWeightMap = "weight_map";
+constexpr int64_t kLongestIndex = 100'000'000;  // as the header of a file
 
 struct Unit {
   std::string_view name;
@@ -57,7 +62,13 @@ std::string index_of(const std::vector<ModelFile>& files, int64_t total) {
     const std::string file_name = fs::path(file.name).filename();
     for (const NamedTensor& tensor : file.tensors) map.emplace_back(tensor.name, file_name);
   }
-  return json::text(json::Object{{"metadata", json::Object{{"total_size", total}}}, {"weight_map", std::move(map)}});
+  return json::text(
+      json::Object{{"metadata", json::Object{{"total_size", total}}}, {std::string(kWeightMap), std::move(map)}});
+}
+
+// Whether a relative path stays in its folder, by its names.
+bool stays_inside(const fs::path& path) {
+  return path.is_relative() && std::ranges::find(path, fs::path("..")) == path.end();
 }
 
 std::string_view stem_of(std::string_view name) {
@@ -134,6 +145,63 @@ std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTens
   }
   remove_left_over(folder, name, files);
   return written;
+}
+
+std::map<std::string, std::vector<std::string>> read_shard_index(const std::string& path) {
+  InputFile input(path);
+  RUN_CHECK(input.most_left() <= kLongestIndex, ErrorKind::kData, "{}: the index has {} bytes, limit {}", path,
+            input.most_left(), kLongestIndex);
+  std::string text(static_cast<size_t>(input.most_left()), '\0');
+  text.resize(input.read(std::as_writable_bytes(std::span(text))));
+  const json::Value index = json::parse(text);
+  const json::Value& map = json::member(index, kWeightMap);
+  RUN_CHECK(map.map() != nullptr, ErrorKind::kData,
+            "{}: expected an index of safetensors files, a JSON object with a map {} of tensors to files", path,
+            kWeightMap);
+  std::map<std::string, std::vector<std::string>> files;
+  std::set<std::string_view> names;
+  for (const auto& [name, file] : *map.map()) {
+    RUN_CHECK(names.insert(name).second, ErrorKind::kData, "{}: {} lists tensor {} twice", path, kWeightMap,
+              in_quotes(name));
+    RUN_CHECK(file.text() != nullptr && !file.text()->empty(), ErrorKind::kData,
+              "{}: {} has no file name for tensor {}", path, kWeightMap, in_quotes(name));
+    RUN_CHECK(stays_inside(*file.text()), ErrorKind::kData,
+              "{}: the file {} of tensor {} is outside the folder of the index", path, in_quotes(*file.text()),
+              in_quotes(name));
+    RUN_CHECK(file.text()->ends_with(kEnding), ErrorKind::kData,
+              "{}: the file {} of tensor {} is not a .safetensors file; save the model as safetensors", path,
+              in_quotes(*file.text()), in_quotes(name));
+    files[*file.text()].push_back(name);
+  }
+  for (auto& [file, its_names] : files) std::ranges::sort(its_names);
+  return files;
+}
+
+ModelTensors::ModelTensors(const std::string& path) {
+  if (!path.ends_with(".json")) {
+    const auto tensors = files_.emplace_back(path).tensors();
+    tensors_.assign(tensors.begin(), tensors.end());
+    return;
+  }
+  for (const auto& [file, names] : read_shard_index(path)) read_file(path, file, names);
+  std::ranges::sort(tensors_, {}, &NamedTensor::name);
+}
+
+void ModelTensors::read_file(const std::string& index, const std::string& file, std::span<const std::string> names) {
+  const std::string path = join_path(folder_of(index), file);
+  std::error_code ignored;
+  RUN_CHECK(fs::exists(path, ignored), ErrorKind::kData,
+            "{}: the file {} of tensor {} does not exist; put it into the folder of the index", index, in_quotes(file),
+            in_quotes(names.front()));
+  const auto tensors = files_.emplace_back(path).tensors();
+  for (const std::string& name : names)
+    RUN_CHECK(std::ranges::binary_search(tensors, name, {}, &NamedTensor::name), ErrorKind::kData,
+              "{}: {} has no tensor {}, which the index lists", index, in_quotes(file), in_quotes(name));
+  for (const NamedTensor& tensor : tensors)
+    RUN_CHECK(std::ranges::binary_search(names, tensor.name), ErrorKind::kData,
+              "{}: {} has a tensor {}, which the index does not list for this file", index, in_quotes(file),
+              in_quotes(tensor.name));
+  tensors_.insert(tensors_.end(), tensors.begin(), tensors.end());
 }
 
 }  // namespace runner::formats

@@ -1,9 +1,11 @@
-// Writes a model as sharded safetensors files with an index, in the layout of the Hugging Face libraries:
+// Writes and reads a model as sharded safetensors files with an index, in the layout of the Hugging Face libraries:
 // model.safetensors, or model-00001-of-00003.safetensors, … and model.safetensors.index.json. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +36,25 @@ std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::
 // tensors has the metadata. Returns the paths written.
 std::vector<std::string> write_model(const std::filesystem::path& path, std::vector<NamedTensor> tensors, int64_t most,
                                      const Metadata& metadata = {});
+
+// Reads an index: names of tensors by file, both sorted. Files are in the folder of the index or below. Throws
+// Error(kData) naming `path` if it is no index, lists a tensor twice, or names another kind of file.
+std::map<std::string, std::vector<std::string>> read_shard_index(const std::string& path);
+
+// The tensors of a safetensors file, or of the files that an index lists, sorted by name. In memory.
+class ModelTensors {
+ public:
+  // A `path` that ends in .json is an index. Throws Error(kData) naming the file if a file cannot be read, or if the
+  // index and its files differ: each file must have exactly the tensors that the index lists for it.
+  explicit ModelTensors(const std::string& path);
+
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+
+ private:
+  void read_file(const std::string& index, const std::string& file, std::span<const std::string> names);
+
+  std::vector<SafetensorsFile> files_;
+  std::vector<NamedTensor> tensors_;
+};
 
 }  // namespace runner::formats

@@ -199,12 +199,12 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   check_cover(path, tensors_, data);
 }
 
-std::string SafetensorsFile::names_text() const {
+std::string names_text(std::span<const NamedTensor> tensors) {
   constexpr size_t kListed = 8;
   std::string text;
-  for (size_t i = 0; i < std::min(tensors_.size(), kListed); ++i)
-    text += (i == 0 ? "it has " : ", ") + in_quotes(tensors_[i].name);
-  return tensors_.empty() ? "it has no tensors" : text + (tensors_.size() > kListed ? ", …" : "");
+  for (size_t i = 0; i < std::min(tensors.size(), kListed); ++i)
+    text += (i == 0 ? "it has " : ", ") + in_quotes(tensors[i].name);
+  return tensors.empty() ? "it has no tensors" : text + (tensors.size() > kListed ? ", …" : "");
 }
 
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {

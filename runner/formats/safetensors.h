@@ -36,13 +36,14 @@ class SafetensorsFile {
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // Returns null if there is no such tensor.
   const NamedTensor* find(std::string_view name) const;
-  // The first names, for messages: "it has 'x', 'y'", or "it has no tensors".
-  std::string names_text() const;
 
  private:
   std::vector<std::byte> data_;
   std::vector<NamedTensor> tensors_;
 };
+
+// The first names of `tensors`, for messages: "it has 'x', 'y'", or "it has no tensors".
+std::string names_text(std::span<const NamedTensor> tensors);
 
 // Texts by key, for the header's "__metadata__".
 using Metadata = std::map<std::string, std::string>;

@@ -1,4 +1,5 @@
 // Methods of `acc` for custom training loops, with the names of Accelerate.
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "runner/train/loop/custom_loop.h"
 #include "schema/base/duration.h"
 #include "schema/base/suggest.h"
+#include "schema/base/text.h"
 
 namespace runner::lua {
 namespace {
@@ -374,6 +376,41 @@ int load_state(lua_State* state) {
   return 0;
 }
 
+// A list of {pattern, text}; none without an argument.
+std::vector<schema::Rename> renames_argument(lua_State* state, int index) {
+  std::vector<schema::Rename> renames;
+  if (lua_isnoneornil(state, index)) return renames;
+  constexpr const char* kExpected = "a list of {pattern, text}";
+  if (!lua_istable(state, index)) bad_argument(state, index, kExpected);
+  for (int64_t i = 1, size = list_size(state, index, "the renames of load_model"); i <= size; ++i) {
+    lua_rawgeti(state, index, i);
+    std::array<std::string, 2> texts;
+    for (size_t part = 0; part < texts.size(); ++part) {
+      const int type = lua_istable(state, -1) ? lua_rawgeti(state, -1, static_cast<lua_Integer>(part) + 1)
+                                              : (lua_pushnil(state), LUA_TNIL);
+      if (type != LUA_TSTRING) bad_argument(state, index, kExpected);
+      texts[part] = lua_tostring(state, -1);
+      lua_pop(state, 1);
+    }
+    lua_pop(state, 1);
+    renames.push_back({texts[0], texts[1]});
+  }
+  return renames;
+}
+
+// acc:load_model(path [, renames])
+int load_model(lua_State* state) {
+  const Accelerator& accelerator = accelerator_argument(state);
+  train::HookTensors& tensors = tensors_of(accelerator, "load_model");
+  const std::string path(text_argument(state, 2));
+  tensors.load_model({.path = join_path(folder_of(accelerator.recipe.hooks), path),
+                      .renames = renames_argument(state, 3),
+                      .caller = "acc:load_model",
+                      .rename_key = "acc:load_model",
+                      .rename_form = "{{{{\"{}\", \"{}\"}}}} as second argument"});
+  return 0;
+}
+
 // acc:profile(f): returns the results of f and prints a line with its cost.
 int profile(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
@@ -427,6 +464,9 @@ constexpr AcceleratorMethod kLoopMethods[] = {
      "Clips each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
      "Whether any process has called acc:set_trigger() since the last check. If so, `train` may return early."},
+    {"load_model", bound_in_loop<load_model>, "acc:load_model(path [, renames])",
+     "Loads the weights of the model from a safetensors file or the index of its shards, in every process; the path is "
+     "relative to the hook.  Renames are like model.rename: {{\"module.*\", \"*\"}}."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([name or id])",
      "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)",

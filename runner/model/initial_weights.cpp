@@ -5,49 +5,87 @@
 #include <fmt/format.h>
 
 #include "backends/tensor/float16.h"
-#include "runner/formats/safetensors.h"
+#include "runner/formats/model_files.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::nn {
 
 namespace {
 
-// The advice if the file has the parameter under a prefix: wrappers such as DataParallel and torch.compile add one.
-std::string prefix_hint(const formats::SafetensorsFile& file, const std::string& parameter) {
-  for (const formats::NamedTensor& tensor : file.tensors())
-    if (tensor.name.ends_with("." + parameter))
-      return fmt::format("; save the model without the prefix '{}'",
-                         tensor.name.substr(0, tensor.name.size() - parameter.size()));
-  return "";
+// The name of a tensor for messages, with that in the file if it is another one.
+std::string full_name(const std::string& name, const formats::NamedTensor& tensor) {
+  return name == tensor.name ? name : fmt::format("{} ({} in the file)", name, in_quotes(tensor.name));
 }
 
 }  // namespace
 
-InitialWeights::InitialWeights(const std::string& path, const ParameterSet& parameters) {
-  if (path.empty()) return;
-  file_ = std::make_unique<formats::SafetensorsFile>(path);
+InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& parameters)
+    : file_(std::make_unique<formats::ModelTensors>(source.path)) {
+  const std::string &caller = source.caller, &path = source.path;
+  for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});
+  rename(source);
   for (const Parameter& parameter : parameters.parameters()) {
-    const formats::NamedTensor* tensor = file_->find(parameter.name);
-    RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, expected one of shape {}; {}{}", path,
-              parameter.name, parameter.shape.to_string(), file_->names_text(), prefix_hint(*file_, parameter.name));
-    RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData,
-              "model.init_from: expected shape {3} of {0} in {1}, got {2}", parameter.name, path,
-              tensor->shape.to_string(), parameter.shape.to_string());
+    const formats::NamedTensor* tensor = find(parameter.name);
+    RUN_CHECK(tensor, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
+              parameter.name, parameter.shape.to_string(), formats::names_text(file_->tensors()),
+              prefix_hint(source, parameter.name));
+    const std::string name = full_name(parameter.name, *tensor);
+    RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", caller,
+              parameter.shape.to_string(), name, path, tensor->shape.to_string());
     RUN_CHECK(tensor->dtype && backends::is_float(*tensor->dtype), ErrorKind::kData,
-              "model.init_from: expected floats in {0} in {1}, got {2}", parameter.name, path, tensor->type);
+              "{}: expected floats in {} in {}, got {}", caller, name, path, tensor->type);
   }
-  for (const formats::NamedTensor& tensor : file_->tensors())
-    RUN_CHECK(std::any_of(parameters.parameters().begin(), parameters.parameters().end(),
-                          [&](const Parameter& parameter) { return parameter.name == tensor.name; }),
-              ErrorKind::kData, "model.init_from: {} has a tensor {}, which the model does not have", path,
-              tensor.name);
+  for (const Entry& entry : entries_)
+    RUN_CHECK(std::ranges::find(parameters.parameters(), entry.name, &Parameter::name) != parameters.parameters().end(),
+              ErrorKind::kData, "{}: {} has a tensor {}, which the model does not have", caller, path,
+              full_name(entry.name, *entry.tensor));
 }
 
+InitialWeights::InitialWeights() = default;
 InitialWeights::~InitialWeights() = default;
+InitialWeights::InitialWeights(InitialWeights&&) noexcept = default;
+InitialWeights& InitialWeights::operator=(InitialWeights&&) noexcept = default;
+
+void InitialWeights::rename(const WeightSource& source) {
+  for (const schema::Rename& rename : source.renames) {
+    const auto most = std::ranges::count(rename.pattern, '*'), got = std::ranges::count(rename.text, '*');
+    RUN_CHECK(got <= most, ErrorKind::kRun, "{}: {} has {} *, but its pattern {} has {}", source.rename_key,
+              in_quotes(rename.text), got, in_quotes(rename.pattern), most);
+    bool is_used = false;
+    for (Entry& entry : entries_) {
+      std::optional<std::string> name = matched_text(rename.pattern, entry.name, rename.text);
+      is_used = is_used || name;
+      if (name) entry.name = *std::move(name);
+    }
+    RUN_CHECK(is_used, ErrorKind::kData, "{}: {} matches no tensor of {}; {}", source.rename_key,
+              in_quotes(rename.pattern), source.path, formats::names_text(file_->tensors()));
+  }
+  std::ranges::sort(entries_, {}, &Entry::name);
+  const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);
+  RUN_CHECK(twice == entries_.end(), ErrorKind::kData, "{}: {} and {} of {} both become {}", source.rename_key,
+            in_quotes(twice->tensor->name), in_quotes(std::next(twice)->tensor->name), source.path,
+            in_quotes(twice->name));
+}
+
+const formats::NamedTensor* InitialWeights::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::name);
+  return found == entries_.end() || found->name != name ? nullptr : found->tensor;
+}
+
+// The advice if the file has the parameter under a prefix: wrappers such as DataParallel and torch.compile add one.
+std::string InitialWeights::prefix_hint(const WeightSource& source, const std::string& parameter) const {
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.name.ends_with("." + parameter); });
+  if (found == entries_.end()) return "";
+  return fmt::format("; remove the prefix with {}",
+                     fmt::format(fmt::runtime(source.rename_form),
+                                 found->name.substr(0, found->name.size() - parameter.size()) + "*", "*"));
+}
 
 bool InitialWeights::read(const Parameter& parameter, std::span<float> values, int64_t begin) const {
   if (!file_) return false;
-  const formats::NamedTensor& tensor = *file_->find(parameter.name);
+  const formats::NamedTensor& tensor = *find(parameter.name);
   const size_t size = backends::size_of(*tensor.dtype);
   const std::byte* const first = tensor.bytes.data() + static_cast<size_t>(begin) * size;
   for (size_t i = 0; i < values.size(); ++i)

@@ -1,30 +1,55 @@
-// Initial parameter values from a safetensors file (model.init_from).
+// Parameter values from safetensors files (model.init_from, acc:load_model).
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runner/model/parameter_set.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::formats {
-class SafetensorsFile;
-}
+class ModelTensors;
+struct NamedTensor;
+}  // namespace runner::formats
 
 namespace runner::nn {
 
+// Where the values of a model come from.
+struct WeightSource {
+  std::string path;                          // a safetensors file, or the index of its shards (formats::ModelTensors)
+  std::vector<schema::Rename> renames = {};  // of the names in the file, applied one after the other
+  std::string caller = "model.init_from";    // for errors
+  std::string rename_key = "model.rename";
+  std::string rename_form = "model.rename: {{\"{}\": \"{}\"}}";  // how to write one
+};
+
 class InitialWeights {
  public:
-  // `path`: empty for none. Throws Error(kData) naming the file if a parameter is missing or has another shape, or if a
-  // tensor does not belong to the model.
-  InitialWeights(const std::string& path, const ParameterSet& parameters);
+  InitialWeights();  // no file
+  // Throws Error(kData) naming the file if a parameter is missing or has another shape, if a tensor does not belong to
+  // the model, if a rename matches no name, or if renames make two names equal.
+  InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   ~InitialWeights();
+  InitialWeights(InitialWeights&&) noexcept;
+  InitialWeights& operator=(InitialWeights&&) noexcept;
 
   // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file.
   bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
 
  private:
-  std::unique_ptr<formats::SafetensorsFile> file_;
+  struct Entry {
+    std::string name;  // in the model
+    const formats::NamedTensor* tensor;
+  };
+
+  void rename(const WeightSource& source);
+  const formats::NamedTensor* find(std::string_view name) const;
+  std::string prefix_hint(const WeightSource& source, const std::string& parameter) const;
+
+  std::unique_ptr<formats::ModelTensors> file_;
+  std::vector<Entry> entries_;  // sorted by name
 };
 
 }  // namespace runner::nn

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -103,12 +104,20 @@ std::string in_quotes(std::string_view text) {
   return result + (text.size() > kShown ? "...'" : "'");
 }
 
-bool matches(std::string_view pattern, std::string_view text, char any, char one) {
-  size_t p = 0, t = 0, star = std::string_view::npos, taken = 0;
+namespace {
+
+// matches(). Adds what each `any` of the pattern matches to `parts` unless it is null.
+bool match_parts(std::string_view pattern, std::string_view text, char any, char one,
+                 std::vector<std::string_view>* parts) {
+  size_t p = 0, t = 0, star = std::string_view::npos, taken = 0, begin = 0;
+  const auto end_part = [&] {
+    if (parts != nullptr && star != std::string_view::npos) parts->push_back(text.substr(begin, taken - begin));
+  };
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == any) {
+      end_part();
       star = p++;
-      taken = t;
+      taken = begin = t;
     } else if (p < pattern.size() && (pattern[p] == one || pattern[p] == text[t])) {
       t += pattern[p++] == one ? character_bytes(text, t) : 1;
     } else if (star != std::string_view::npos) {
@@ -119,7 +128,25 @@ bool matches(std::string_view pattern, std::string_view text, char any, char one
       return false;
     }
   }
-  return pattern.find_first_not_of(any, p) == std::string_view::npos;
+  if (pattern.find_first_not_of(any, p) != std::string_view::npos) return false;
+  end_part();
+  if (parts != nullptr) parts->resize(parts->size() + pattern.size() - p);
+  return true;
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view text, char any, char one) {
+  return match_parts(pattern, text, any, one, nullptr);
+}
+
+std::optional<std::string> matched_text(std::string_view pattern, std::string_view name, std::string_view text) {
+  std::vector<std::string_view> parts;
+  if (!match_parts(pattern, name, '*', '?', &parts)) return std::nullopt;
+  std::string result;
+  size_t star = 0;
+  for (const char c : text) c == '*' ? result += parts.at(star++) : result += c;
+  return result;
 }
 
 std::string folder_of(const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,10 @@ std::string in_quotes(std::string_view text);
 // Returns whether a shell-style pattern matches the whole text. `any` matches any number of characters, `one` matches
 // exactly one. A character of UTF-8 counts as one, a byte that is not UTF-8 too.
 bool matches(std::string_view pattern, std::string_view text, char any = '*', char one = '?');
+
+// Returns `text`, in which the n-th * is replaced by what the n-th * of `pattern` matches, or nullopt if the pattern
+// does not match the whole name. Patterns are those of matches(). A * before others matches as little as possible.
+std::optional<std::string> matched_text(std::string_view pattern, std::string_view name, std::string_view text);
 
 // Returns the folder of a path, "" if it has none.
 std::string folder_of(const std::string& path);

@@ -61,9 +61,9 @@ std::vector<std::string> paths_ending_with(std::string_view word) {
 }
 
 std::string type_name(const Field& field) {
-  constexpr std::string_view kNames[] = {"section", "boolean", "integer", "number",       "text",
-                                         "path",    "choice",  "length",  "size",         "character",
-                                         "column",  "metric",  "any",     "class weights"};
+  constexpr std::string_view kNames[] = {"section", "boolean", "integer", "number",        "text",
+                                         "path",    "choice",  "length",  "size",          "character",
+                                         "column",  "metric",  "any",     "class weights", "renames"};
   return (field.is_list ? "list of " : "") + std::string(kNames[static_cast<size_t>(field.type)]);
 }
 

@@ -27,6 +27,7 @@ enum class FieldType : uint8_t {
   kMetric,
   kFree,
   kClassWeights,
+  kRenames,
 };
 
 // How a resumed run may change a field. kSameStep: if the number of samples per optimizer step stays the same.

@@ -108,6 +108,7 @@ class ValueReader {
       return fault(ErrorId::kMissingValue, path_ + " has no value", "write a value, or null for the default");
     }
     if (field_.type == FieldType::kClassWeights) return read_class_weights();
+    if (field_.type == FieldType::kRenames) return read_renames();
     return field_.is_list ? read_list() : read_one();
   }
 
@@ -185,7 +186,8 @@ class ValueReader {
       case FieldType::kMetric: return read_metric();
       case FieldType::kSection:
       case FieldType::kFree:
-      case FieldType::kClassWeights: break;
+      case FieldType::kClassWeights:
+      case FieldType::kRenames: break;
     }
     return wrong_type();
   }
@@ -420,6 +422,28 @@ class ValueReader {
     if (node_.items.empty() && node_.members.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
     if (list.size() != node_.items.size() || map.size() != node_.members.size()) return std::nullopt;
     return list.empty() ? Value(std::move(map)) : Value(std::move(list));
+  }
+
+  std::optional<Value> read_renames() {
+    if (node_.kind != YamlNode::Kind::kMap) return wrong_type("write {PATTERN: TEXT}");
+    if (node_.members.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    Field text = field_;
+    text.type = FieldType::kText;
+    ValueMap map;
+    for (const YamlNode::Member& member : node_.members) {
+      const std::string path = fmt::format("{}.{}", path_, member.key);
+      std::optional<Value> value = ValueReader(text, member.value, path, report_).read();
+      if (!value) continue;
+      const auto got = std::ranges::count(*value->text(), '*'), most = std::ranges::count(member.key, '*');
+      if (got > most) {
+        report_.add(ErrorId::kOutOfRange, member.value.place, path,
+                    fmt::format("{} has {} *, but its pattern has {}", path, got, most));
+        continue;
+      }
+      map.emplace_back(member.key, std::move(*value));
+    }
+    if (map.size() != node_.members.size()) return std::nullopt;
+    return map;
   }
 
   const Field& field_;

@@ -53,6 +53,7 @@ std::string type_phrase(const Field& field) {
       {"a metric", "metrics"},
       {"a section", "sections"},
       {"balanced, a list of numbers or a map of class names to numbers", ""},
+      {"a map of patterns to texts", ""},
   };
   const auto& [one, many] = kPhrases[static_cast<size_t>(field.type)];
   return field.is_list ? "a list of " + std::string(many) : std::string(one);

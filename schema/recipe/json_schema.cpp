@@ -65,6 +65,10 @@ Object one_value_schema(const Field& field) {
     case FieldType::kMetric: return {{"type", "string"}, {"pattern", metric_pattern()}};
     case FieldType::kFree: return {{"type", "object"}};
     case FieldType::kClassWeights: return class_weights_schema();
+    case FieldType::kRenames:
+      return {{"type", "object"},
+              {"additionalProperties", Object{{"type", "string"}, {"minLength", 1}}},
+              {"minProperties", 1}};
   }
   return {};
 }

@@ -50,6 +50,13 @@ struct ClassWeights {
   bool empty() const { return !balanced && by_class.empty() && by_name.empty(); }
 };
 
+// Renames the tensors whose whole name matches `pattern` to `text` (matched_text() of schema/base/text.h).
+struct Rename {
+  std::string pattern, text;
+
+  friend bool operator==(const Rename&, const Rename&) = default;
+};
+
 template <class Enum>
 inline constexpr size_t kChoices = 0;
 

@@ -51,6 +51,11 @@ void convert(const Setting& setting, ClassWeights& out) {
     for (const auto& [name, weight] : *map) out.by_name.emplace_back(name, *weight.number());
 }
 
+void convert(const Setting& setting, std::vector<Rename>& out) {
+  out.clear();
+  for (const auto& [pattern, text] : *setting.value.map()) out.push_back({pattern, *text.text()});
+}
+
 template <class Element>
 void convert(const Setting& setting, std::vector<Element>& out) {
   out.clear();

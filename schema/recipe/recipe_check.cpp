@@ -27,6 +27,12 @@ void check_kept_states(const CheckContext& c) {
   c.fault(ErrorId::kNeedsOption, kEvery, "checkpoint.keep_every needs checkpoint.every", "set it, such as 1 epoch");
 }
 
+void check_renames(const CheckContext& c) {
+  constexpr std::string_view kRename = "model.rename";
+  if (!c.complete || !c.has(kRename) || c.has("model.init_from") || c.broken("model.init_from")) return;
+  c.fault(ErrorId::kNeedsOption, kRename, "model.rename needs model.init_from", "set it, or remove model.rename");
+}
+
 // With local SGD, ranks exchange no gradients and take no common decisions between averages.
 void check_local_sgd(const CheckContext& c) {
   if (!c.has("train.local_sgd") || c.settings.integer("num_processes") == 1) return;
@@ -60,6 +66,7 @@ void check_together(const Settings& settings, bool complete, Report& report) {
   check_data(context);
   check_schedule(context);
   check_kept_states(context);
+  check_renames(context);
   check_local_sgd(context);
   check_devices(context);
 }

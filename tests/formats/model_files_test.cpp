@@ -125,5 +125,65 @@ TEST_F(ModelFilesTest, Sizes) {
               fmt::format("--max-shard-size: expected a size such as 5GB, 200MiB or 4096, got '{}'", text));
 }
 
+// Returns the names and values that are read back.
+std::map<std::string, std::vector<float>> values_of(const ModelTensors& read) {
+  std::map<std::string, std::vector<float>> values;
+  for (const NamedTensor& tensor : read.tensors()) {
+    std::vector<float>& out = values[tensor.name];
+    out.resize(tensor.bytes.size() / sizeof(float));
+    std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
+  }
+  return values;
+}
+
+TEST_F(ModelFilesTest, ReadsWhatWasWritten) {
+  write_model(path("one.safetensors"), tensors({3, 1}), kDefaultShardSize);
+  write_model(path("m.safetensors"), tensors({3, 1, 20, 2}), 16);
+  const std::vector<float> first(3, 0.5f), second(1, 1.5f), third(20, 2.5f), fourth(2, 3.5f);
+  EXPECT_EQ(values_of(ModelTensors(path("one.safetensors"))),
+            (std::map<std::string, std::vector<float>>{{"layer.0", first}, {"layer.1", second}}));
+  EXPECT_EQ(values_of(ModelTensors(path("m.safetensors.index.json"))),
+            (std::map<std::string, std::vector<float>>{
+                {"layer.0", first}, {"layer.1", second}, {"layer.2", third}, {"layer.3", fourth}}));
+}
+
+TEST_F(ModelFilesTest, ReportsAnIndexThatItsFilesDoNotFit) {
+  write_safetensors(path("a.safetensors"), tensors({1, 1}));  // layer.0, layer.1
+  const auto error = [&](std::string_view map) {
+    write("i.json", fmt::format(R"({{"metadata": {{}}, "weight_map": {}}})", map));
+    return message_of([&] { ModelTensors(path("i.json")); });
+  };
+  EXPECT_EQ(error(R"({"layer.0": "a.safetensors", "layer.1": "a.safetensors"})"), "");
+  EXPECT_EQ(error(R"({"layer.0": "a.safetensors", "layer.1": "b.safetensors"})"),
+            "i.json: 'a.safetensors' has a tensor 'layer.1', which the index does not list for this file");
+  EXPECT_EQ(error(R"({"x": "b.safetensors"})"),
+            "i.json: the file 'b.safetensors' of tensor 'x' does not exist; put it into the folder of the index");
+  EXPECT_EQ(error(R"({"layer.0": "a.safetensors", "layer.1": "a.safetensors", "layer.2": "a.safetensors"})"),
+            "i.json: 'a.safetensors' has no tensor 'layer.2', which the index lists");
+  EXPECT_EQ(error(R"({"layer.0": "a.safetensors", "layer.1": "a.safetensors", "layer.0": "a.safetensors"})"),
+            "i.json: weight_map lists tensor 'layer.0' twice");
+  for (const char* const outside : {"../a.safetensors", "/a.safetensors", "x/../../a.safetensors"})
+    EXPECT_EQ(error(fmt::format(R"({{"x": "{}"}})", outside)),
+              fmt::format("i.json: the file '{}' of tensor 'x' is outside the folder of the index", outside));
+  EXPECT_EQ(error(R"({"x": "pytorch_model.bin"})"),
+            "i.json: the file 'pytorch_model.bin' of tensor 'x' is not a .safetensors file; save the model as "
+            "safetensors");
+  EXPECT_EQ(error(R"({"x": 1})"), "i.json: weight_map has no file name for tensor 'x'");
+  for (const char* const map : {"[]", "1"})
+    EXPECT_EQ(
+        error(map),
+        "i.json: expected an index of safetensors files, a JSON object with a map weight_map of tensors to files");
+  write("i.json", "{");
+  EXPECT_EQ(message_of([&] { ModelTensors(path("i.json")); }),
+            "i.json: expected an index of safetensors files, a JSON object with a map weight_map of tensors to files");
+}
+
+TEST_F(ModelFilesTest, ReadsShardsBelowTheIndex) {
+  fs::create_directory(path("parts"));
+  write_safetensors(path("parts/a.safetensors"), tensors({2}));
+  write("i.json", R"({"weight_map": {"layer.0": "parts/a.safetensors"}})");
+  EXPECT_EQ(values_of(ModelTensors(path("i.json"))).size(), 1u);
+}
+
 }  // namespace
 }  // namespace runner::formats

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runner/data/labels.h"
 #include "runner/data/load.h"
 #include "runner/data/stream.h"
+#include "runner/formats/model_files.h"
 #include "runner/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -247,6 +249,18 @@ bool text(Bytes input) {
       for (const int64_t label : labels) require(label >= 0 && label < loaded.outputs, "no such token");
     }
     require(!rows.next(), "the stream continues");
+  });
+}
+
+bool shard_index(Bytes input) {
+  return accepts(input, [](const std::string& path) {
+    std::set<std::string> names;
+    for (const auto& [file, its_names] : formats::read_shard_index(path)) {
+      require(file.ends_with(".safetensors") && !file.starts_with('/'), "a file of another kind or folder");
+      require(!file.starts_with("../") && file.find("/../") == file.npos, "a file outside the folder");
+      require(!its_names.empty() && std::is_sorted(its_names.begin(), its_names.end()), "names are not sorted");
+      for (const std::string& name : its_names) require(names.insert(name).second, "a tensor in two files");
+    }
   });
 }
 

@@ -53,6 +53,7 @@ std::span<const Target> targets() {
   static constexpr Target kTargets[] = {
       {"recipe", recipe, 1024},  // a value takes some hundred bytes, and a recipe has a minimum size
       {"safetensors", safetensors, 64},
+      {"shard_index", shard_index, 1024},
       {"npy", npy, 16},
       {"idx", idx, 16},
       {"csv", csv, 64},

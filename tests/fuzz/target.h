@@ -18,6 +18,7 @@ using Bytes = std::span<const uint8_t>;
 // Each returns whether the bytes were accepted.
 bool recipe(Bytes input);
 bool safetensors(Bytes input);
+bool shard_index(Bytes input);
 bool npy(Bytes input);
 bool idx(Bytes input);
 bool csv(Bytes input);

@@ -101,6 +101,15 @@ void write_safetensors(Corpus corpus) {
   corpus.add(gzip(safetensors("{" + features + "}", data)));
 }
 
+void write_shard_index(Corpus corpus) {
+  corpus.add(R"({"metadata": {"total_size": 24}, "weight_map": {"0.bias": "m-00001-of-00002.safetensors",
+"0.weight": "m-00002-of-00002.safetensors", "2.bias": "m-00001-of-00002.safetensors"}})");
+  corpus.add(R"({"weight_map": {"a": "parts/x.safetensors", "b": "./x.safetensors"}})");
+  corpus.add(R"({"weight_map": {}})");
+  corpus.add(R"({"weight_map": {"\u00e4": "\u6771.safetensors"}, "weight_map": {"x": 1}, "n": [null, 1e3]})");
+  corpus.add(gzip(R"({"weight_map": {"a": "x.safetensors"}})"));
+}
+
 // The first byte selects how the file is read (csv_spec in data_files.cpp).
 void write_csv(Corpus corpus) {
   const std::string names =
@@ -204,6 +213,7 @@ int main(int argc, char** argv) {
   write_npy(Corpus(root, "npy"));
   write_idx(Corpus(root, "idx"));
   write_safetensors(Corpus(root, "safetensors"));
+  write_shard_index(Corpus(root, "shard_index"));
   write_csv(Corpus(root, "csv"));
   write_text(Corpus(root, "text"));
   write_lua_patterns(Corpus(root, "lua_patterns"));

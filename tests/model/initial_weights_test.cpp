@@ -1,6 +1,7 @@
 // model.init_from: matching tensors are read exactly, and errors name mismatches.
 #include "runner/model/initial_weights.h"
 
+#include "runner/formats/model_files.h"
 #include "runner/formats/safetensors.h"
 #include "tests/formats/files.h"
 #include "tests/support/bytes.h"
@@ -35,10 +36,10 @@ class InitialWeightsTest : public formats::FileTest {
   }
 
   // The error names the file "w".
-  std::string error(std::vector<NamedTensor> tensors) {
+  std::string error(std::vector<NamedTensor> tensors, const std::vector<schema::Rename>& renames = {}) {
     const std::string file = new_file();
     formats::write_safetensors(file, std::move(tensors));
-    std::string message = message_of([&] { InitialWeights(file, parameters_); });
+    std::string message = message_of([&] { InitialWeights({file, renames}, parameters_); });
     const std::string folder = fmt::format("{}/", files_);
     if (const size_t at = message.find(folder + "w"); at != std::string::npos) message.erase(at, folder.size());
     return message;
@@ -64,7 +65,7 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
     SCOPED_TRACE(std::string(name_of(c.dtype)));
     const std::string file = new_file();
     formats::write_safetensors(file, {weight(), {"0.bias", c.dtype, {2}, support::bytes_of(c.bytes)}});
-    const InitialWeights weights(file, parameters_);
+    const InitialWeights weights({file}, parameters_);
     Floats values(2);
     EXPECT_TRUE(weights.read(parameters_[1], values));
     EXPECT_EQ(values, c.expected);
@@ -75,26 +76,25 @@ TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
   const std::string bytes = formats::bytes_of(Floats{1, 2, 3, 4, 5, 6});
   formats::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, support::bytes_of(bytes)}, bias()});
   Floats values(6);
-  EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], values));
+  EXPECT_TRUE(InitialWeights({path("w")}, parameters_).read(parameters_[0], values));
   EXPECT_EQ(values, (Floats{1, 2, 3, 4, 5, 6}));
   Floats part(3);
-  EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], part, 2));
+  EXPECT_TRUE(InitialWeights({path("w")}, parameters_).read(parameters_[0], part, 2));
   EXPECT_EQ(part, (Floats{3, 4, 5}));
 }
 
 TEST_F(InitialWeightsTest, KeepsValuesWithoutAFile) {
   Floats values = {7, 8};
-  EXPECT_FALSE(InitialWeights("", parameters_).read(parameters_[1], values));
+  EXPECT_FALSE(InitialWeights().read(parameters_[1], values));
   EXPECT_EQ(values, (Floats{7, 8}));
 }
 
 TEST_F(InitialWeightsTest, ReportsMismatches) {
   EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, expected one of shape (2); it has '0.weight'");
   EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has no tensors");
-  EXPECT_EQ(
-      error({weight(DType::kF32, {2, 3}, "module.0.weight")}),
-      "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has 'module.0.weight'; save the "
-      "model without the prefix 'module.'");
+  EXPECT_EQ(error({weight(DType::kF32, {2, 3}, "module.0.weight")}),
+            "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has 'module.0.weight'; remove "
+            "the prefix with model.rename: {\"module.*\": \"*\"}");
   EXPECT_EQ(error({weight(DType::kF32, {3, 2}), bias()}),
             "model.init_from: expected shape (2, 3) of 0.weight in w, got (3, 2)");
   EXPECT_EQ(error({weight(DType::kF32, {6}), bias()}),
@@ -105,14 +105,52 @@ TEST_F(InitialWeightsTest, ReportsMismatches) {
   write("w", formats::safetensors("{" + formats::tensor_entry("0.weight", "U8", "[2,3]", "[0,6]") + "," +
                                       formats::tensor_entry("0.bias", "F32", "[2]", "[6,14]") + "}",
                                   std::string(14, 'a')));
-  EXPECT_EQ(message_of([&] { InitialWeights(path("w"), parameters_); }),
+  EXPECT_EQ(message_of([&] { InitialWeights({path("w")}, parameters_); }),
             "model.init_from: expected floats in 0.weight in w, got U8");
 }
 
+TEST_F(InitialWeightsTest, RenamesInOrder) {
+  const std::string bytes = formats::bytes_of(Floats{1, -2});
+  const std::string file = new_file();
+  formats::write_safetensors(file, {weight(DType::kF32, {2, 3}, "module.net.fc.weight"),
+                                    {"module.net.fc.bias", DType::kF32, {2}, support::bytes_of(bytes)}});
+  Floats values(2);
+  InitialWeights({file, {{"module.*", "*"}, {"net.fc.*", "0.*"}}}, parameters_).read(parameters_[1], values);
+  EXPECT_EQ(values, (Floats{1, -2}));
+  EXPECT_EQ(error({weight(DType::kF32, {2, 3}, "m.0.weight"), weight(DType::kF32, {2}, "m.0.bias")},
+                  {{"m.1.*", "m.0.*"}, {"m.*", "*"}}),
+            "model.rename: 'm.1.*' matches no tensor of w; it has 'm.0.bias', 'm.0.weight'");
+  EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "m.bias")}, {{"m.*", "0.*"}}),
+            "model.rename: '0.bias' and 'm.bias' of w both become '0.bias'");
+  EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "m.scale")}, {{"m.*", "2.*"}}),
+            "model.init_from: w has a tensor 2.scale ('m.scale' in the file), which the model does not have");
+  EXPECT_EQ(error({weight(DType::kF32, {3, 2}, "m.weight"), bias()}, {{"m.*", "0.*"}}),
+            "model.init_from: expected shape (2, 3) of 0.weight ('m.weight' in the file) in w, got (3, 2)");
+}
+
+TEST_F(InitialWeightsTest, SwapsNamesByAThird) {
+  const std::string bytes = formats::bytes_of(Floats{1, -2});
+  const std::string file = new_file();
+  formats::write_safetensors(
+      file, {weight(DType::kF32, {2, 3}, "0.bias"), {"0.weight", DType::kF32, {2}, support::bytes_of(bytes)}});
+  Floats values(2);
+  InitialWeights({file, {{"0.bias", "x"}, {"0.weight", "0.bias"}, {"x", "0.weight"}}}, parameters_)
+      .read(parameters_[1], values);
+  EXPECT_EQ(values, (Floats{1, -2}));
+}
+
+TEST_F(InitialWeightsTest, ReadsTheShardsOfAnIndex) {
+  const std::string bytes = formats::bytes_of(Floats{1, -2});
+  formats::write_model(path("m.safetensors"), {weight(), {"0.bias", DType::kF32, {2}, support::bytes_of(bytes)}}, 24);
+  Floats values(2);
+  InitialWeights({path("m.safetensors.index.json")}, parameters_).read(parameters_[1], values);
+  EXPECT_EQ(values, (Floats{1, -2}));
+}
+
 TEST_F(InitialWeightsTest, ReportsAFileThatCannotBeRead) {
-  EXPECT_EQ(message_of([&] { InitialWeights(path("absent"), parameters_); }),
+  EXPECT_EQ(message_of([&] { InitialWeights({path("absent")}, parameters_); }),
             "cannot open absent: No such file or directory");
-  EXPECT_EQ(message_of([&] { InitialWeights(write("w", "x,y\n1,2\n3,4\n"), parameters_); }),
+  EXPECT_EQ(message_of([&] { InitialWeights({write("w", "x,y\n1,2\n3,4\n")}, parameters_); }),
             "w: the safetensors header should have 734698278355545208 bytes, but at most 4 follow");
 }
 

@@ -101,6 +101,26 @@ TEST(Matches, MatchesWholeNames) {
     EXPECT_EQ(matches(c.pattern, c.name), c.matches) << c.pattern << " " << c.name;
 }
 
+TEST(MatchedText, PutsWhatStarsMatchIntoTheText) {
+  const struct Case {
+    std::string_view pattern, name, text, expected;  // "-": the pattern does not match
+  } cases[] = {{"module.*", "module.0.weight", "*", "0.weight"},
+               {"*.bias", "a.b.bias", "x.*.bias", "x.a.b.bias"},
+               {"a.*.b.*", "a.1.b.2.b.3", "*/*", "1/2.b.3"},  // the first * is the shortest
+               {"*.*", "a.b.c", "*/*", "a/b.c"},
+               {"a*", "a", "x*", "x"},
+               {"*", "", "x*y", "xy"},
+               {"*a*", "a", "[*|*]", "[|]"},
+               {"**", "ab", "*|*", "|ab"},
+               {"*ab", "aab", "*", "a"},
+               {"?.*", "0.bias", "*?", "bias?"},
+               {"a", "a", "b", "b"},
+               {"a.*.b.*", "a.1.c.2", "*", "-"},
+               {"a", "ab", "b", "-"}};
+  for (const Case& c : cases)
+    EXPECT_EQ(matched_text(c.pattern, c.name, c.text).value_or("-"), c.expected) << c.pattern << ' ' << c.name;
+}
+
 // Compares with regular expressions, whose matching may be slow.
 TEST(Matches, AgreesWithRegularExpressions) {
   std::mt19937 random(11);

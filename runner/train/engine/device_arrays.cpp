@@ -21,6 +21,11 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
   return pointers;
 }
 
+nn::InitialWeights initial_weights(const schema::ModelSpec& model, const nn::ParameterSet& parameters) {
+  if (model.init_from.empty()) return {};
+  return nn::InitialWeights({model.init_from, model.rename}, parameters);
+}
+
 }  // namespace
 
 DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
@@ -30,7 +35,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       parameters_(builder.model().parameters),
       device_(device),
       ranks_(ranks),
-      weights_(builder.recipe().model.init_from, parameters_),
+      weights_(initial_weights(builder.recipe().model, parameters_)),
       gradients_(parameters_.buffers().size()) {
   device.describe_arrays(layout_.descriptions());
   if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
@@ -62,7 +67,11 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
   reduction_states_ = pointers_to(reduction_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shard_, device_, *ranks_, reduction_states_);
   write_initial_values();
-  write_initial_weights(halt);
+  write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
+    halt();
+    if (!weights_.read(parameter, values, begin))
+      nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, begin);
+  });
   write_initial_qs();
   if (are_shared()) ranks_->barrier({"initial weights", 1});
 }
@@ -110,16 +119,14 @@ void DeviceArrays::write_initial_values() {
   }
 }
 
-// Ranks that share one copy initialise one part of each parameter each.
-void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
+// Ranks that share one copy write one part of each parameter each.
+void DeviceArrays::write_parameters(const ValuesOf& values_of) {
   const int64_t parts = are_shared() ? shard_->size() : 1, part = are_shared() ? shard_->rank() : 0;
   LargeArray<float> values;
   for (const nn::Parameter& parameter : parameters_.parameters()) {
-    halt();
     const int64_t first = parameter.elements() * part / parts, end = parameter.elements() * (part + 1) / parts;
     values.resize(static_cast<size_t>(end - first));
-    if (!weights_.read(parameter, values, first))
-      nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, first);
+    values_of(parameter, values, first);
     for (const int32_t array :
          std::set{layout_.find(ArrayRole::kParameters, parameter.buffer), layout_.evaluated_weights(parameter.buffer)})
       write_bytes(array, static_cast<size_t>(parameter.offset + first) * sizeof(float),
@@ -164,6 +171,14 @@ void DeviceArrays::write(int32_t array, std::span<const std::byte> contents) {
 void DeviceArrays::write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents) {
   device_.write(*arrays_[static_cast<size_t>(array)], offset, contents);
   if (rounded_) rounded_->write(array, offset, contents);
+}
+
+void DeviceArrays::write_weights(const nn::InitialWeights& weights, const backends::Site& site) {
+  if (are_shared()) ranks_->barrier(site);  // other ranks may still compute with the old weights
+  write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
+    weights.read(parameter, values, begin);
+  });
+  if (are_shared()) ranks_->barrier(site);
 }
 
 std::array<double, 2> DeviceArrays::logged_sums() const {

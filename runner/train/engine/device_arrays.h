@@ -78,6 +78,9 @@ class DeviceArrays {
   void write(int32_t array, std::span<const std::byte> contents);
   bool writes(const DeviceArray& array) const;
 
+  // Replaces the weights, and the average that evaluations use. Collective if the ranks share one copy.
+  void write_weights(const nn::InitialWeights& weights, const backends::Site& site);
+
   // While the returned object exists, the device model ignores reads and writes.
   backends::ModelPause pause_model() const { return backends::ModelPause(device_); }
 
@@ -145,7 +148,9 @@ class DeviceArrays {
   void allocate_sums();
   void announce() const;
   void write_initial_values();
-  void write_initial_weights(const std::function<void()>& halt);
+  // `values_of`: writes the values of the elements of a parameter from `begin` on.
+  using ValuesOf = std::function<void(const nn::Parameter& parameter, std::span<float> values, int64_t begin)>;
+  void write_parameters(const ValuesOf& values_of);
   void write_initial_qs();
   void take_gradients();
   void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);

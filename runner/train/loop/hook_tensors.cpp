@@ -62,6 +62,13 @@ std::string HookTensors::ir(Value value) const {
 }
 
 // ---- reads ---------------------------------------------------------------------------------------------------------
+void HookTensors::load_model(const nn::WeightSource& source) {
+  const nn::InitialWeights weights(source, parameters());
+  mark_step();  // traced operations compute with the old weights
+  trainer_.on_host_event(backends::HostEvent::kStateUse);
+  trainer_.arrays().write_weights(weights, {"load_model", trainer_.counters.steps});
+}
+
 
 void HookTensors::count_reading() {
   constexpr int kMaxReads = 1000;

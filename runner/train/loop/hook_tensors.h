@@ -57,6 +57,9 @@ class HookTensors {
   const backends::tpu::TpuDeviceModel& tpu(std::string_view what) const;
   // Returns the IR of the operations of the region on which a tensor depends, as PyTorch/XLA prints it. TPU only.
   std::string ir(Value value) const;
+  // Replaces the weights of the model, on all ranks alike. Ends the region. Throws Error(kData) if the file does not
+  // fit the model (InitialWeights).
+  void load_model(const nn::WeightSource& source);
 
  protected:
   // All arguments must outlive the object.

@@ -49,9 +49,19 @@ std::string enumerator(const std::string& choice) {
 
 std::string type_of(const Entry& entry) {
   static const std::map<std::string, std::string> kTypes = {
-      {"boolean", "bool"},     {"integer", "int64_t"}, {"number", "double"}, {"text", "std::string"},
-      {"path", "std::string"}, {"length", "Length"},   {"size", "int64_t"},  {"character", "char"},
-      {"column", "Column"},    {"metric", "Metric"},   {"free", "ValueMap"}, {"class weights", "ClassWeights"},
+      {"boolean", "bool"},
+      {"integer", "int64_t"},
+      {"number", "double"},
+      {"text", "std::string"},
+      {"path", "std::string"},
+      {"length", "Length"},
+      {"size", "int64_t"},
+      {"character", "char"},
+      {"column", "Column"},
+      {"metric", "Metric"},
+      {"free", "ValueMap"},
+      {"class weights", "ClassWeights"},
+      {"renames", "std::vector<Rename>"},
   };
   if (entry.type == "choice" && entry.enum_type.empty()) refuse(entry, "a choice needs the name of its enum");
   const std::string one = entry.type == "choice" ? entry.enum_type : kTypes.at(entry.type);
@@ -95,10 +105,10 @@ std::string initial_of(const Entry& entry) {
   return "{" + join(values, ", ") + "}";
 }
 
-// Whether the member is optional. Texts, paths, lists and class weights are empty instead.
+// Whether the member is optional. Texts, paths, lists, maps and class weights are empty instead.
 bool can_be_absent(const Entry& entry) {
   const bool has_empty = entry.is_list || entry.type == "text" || entry.type == "path" || entry.type == "free" ||
-                         entry.type == "class weights";
+                         entry.type == "class weights" || entry.type == "renames";
   return !has_empty && entry.defaults.empty() && !entry.required && entry.unset.empty();
 }
 

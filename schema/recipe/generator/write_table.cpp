@@ -16,6 +16,7 @@ const std::map<std::string, std::string> kTypes = {
     {"size", "kSize"},           {"column", "kColumn"},
     {"character", "kCharacter"}, {"metric", "kMetric"},
     {"free", "kFree"},           {"class weights", "kClassWeights"},
+    {"renames", "kRenames"},
 };
 
 class TableWriter {
