@@ -66,10 +66,11 @@ struct PlannedSubmission {
 // Actions of the user's code between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,
-  kScalarRead,  // reads a value computed so far
-  kMetricRead,  // reads a metric of completed work
-  kStateUse,    // reads or writes the states, as for a checkpoint
-  kRecording,   // starts a new recording; work done for reads does not belong to it
+  kScalarRead,      // reads a value computed so far, in training
+  kEvaluationRead,  // the same in an evaluation
+  kMetricRead,      // reads a metric of completed work
+  kStateUse,        // reads or writes the states, as for a checkpoint
+  kRecording,       // starts a new recording; work done for reads does not belong to it
 };
 
 // What a model knows about an Executable. Freed with it.

@@ -39,6 +39,7 @@ struct GraphIdentity {
   ScalarSignature signature = {};               // of `scalars`
   std::vector<int32_t> absent = {};             // indices of the states that it reads and that do not exist yet
   int64_t batches = 1;                          // training batches it contains; not part of the key
+  bool evaluates = false;                       // belongs to an evaluation; not part of the key
   // Of an operation that runs alone, by node: bookkeeping that keeps its type, where the device has another type for
   // the user's tensors. Empty: no node is.
   std::vector<bool> bookkeeping = {};
@@ -59,6 +60,13 @@ struct GraphPrediction {
   int64_t flops = 0, bytes = 0;
   double least_seconds = 0, most_seconds = 0;
   std::string formula;
+};
+
+// Role of a graph, derived from its outputs. Graphs are only compared with graphs of the same role.
+enum class GraphRole : uint8_t {
+  kUpdate,   // leaves new parameters, gradients or moments: a training step or a part of one
+  kForward,  // does not: an evaluation
+  kRead,     // computes only a value that the host reads
 };
 
 // How a missed graph differs from the nearest earlier graph.
@@ -92,6 +100,8 @@ struct Graph {
   int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before the first
   int64_t compile_ns = 0;
   int64_t executions = 0;
+  GraphRole role = GraphRole::kUpdate;
+  bool evaluates = false;  // was first part of an evaluation
 };
 
 // Whether the graph was compiled rather than loaded from a store.

@@ -24,6 +24,8 @@ Graph GraphStatistics::described(const GraphKey& key, GraphIdentity identity, st
   Graph graph;
   graph.key = key;
   graph.identity = std::move(identity);
+  graph.role = role_of(*graph.identity.program);
+  graph.evaluates = graph.identity.evaluates;
   graph.first_step = step;
   graph.types = hardware_.types;
   graph.size = size_of(*tensors);
@@ -48,7 +50,7 @@ void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
   if (!max_graphs_ || needed <= *max_graphs_) return;
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
-  const std::string_view advice = advice_for(graph.cause.kind);
+  const std::string_view advice = advice_for(graph);
   throw Error(
       ErrorKind::kRun,
       fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {} to "

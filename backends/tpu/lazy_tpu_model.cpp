@@ -84,6 +84,7 @@ void LazyTpuModel::warn_of_damage(const std::string& damage, const GraphKey& gra
 void LazyTpuModel::submit_graph(TpuStep& step, GraphIdentity graph, const Submission& /*submission*/,
                                 const SubmissionInfo& info) {
   auto& traced = static_cast<LazyTpuStep&>(step);
+  if (begun_ns_ == 0) begun_ns_ = monotonic_ns();
   if (is_pending(info)) {
     if (pending_batches_.batch == 0) pending_batches_.batch = info.step;
     for (TracedScalar& scalar : graph.scalars) scalar.batch = batches_until(info.step);
@@ -93,6 +94,7 @@ void LazyTpuModel::submit_graph(TpuStep& step, GraphIdentity graph, const Submis
   }
   GraphIdentity whole = pending_.read(std::move(graph));
   if (whole.program != traced.graph()) whole.batches = batches_until(info.step);
+  whole.evaluates = info.evaluates;
   Graph& launched = graph_of(std::move(whole), info.step, traced.take_compile_record());
   device().slot().lock();
   launch(launched);
@@ -108,13 +110,17 @@ void LazyTpuModel::handle_event(HostEvent event, int64_t times) {
     case HostEvent::kStepMark:
     case HostEvent::kMetricRead:
     case HostEvent::kStateUse: return mark_step();
-    case HostEvent::kScalarRead: scalar_reads_ += times; return;
+    case HostEvent::kScalarRead: reads_.training += times; return;
+    case HostEvent::kEvaluationRead: reads_.evaluation += times; return;
     case HostEvent::kRecording: return;
   }
 }
 
 std::vector<std::string> LazyTpuModel::analysis() const {
-  return analysis_of(graphs(), {.batches = batches(), .reads = scalar_reads_});
+  const double seconds = begun_ns_ > 0 ? static_cast<double>(monotonic_ns() - begun_ns_) * 1e-9 : 0;
+  return analysis_of(
+      graphs(),
+      {.batches = batches(), .reads = reads_.training, .evaluation_reads = reads_.evaluation, .seconds = seconds});
 }
 
 void LazyTpuModel::check_length(const SubmissionInfo& info) {

@@ -69,7 +69,11 @@ class LazyTpuModel final : public TpuModelBase {
 
   const int64_t batches_per_mark_;
   PersistentCache stored_{hardware()};
-  int64_t scalar_reads_ = 0;  // values that a hook has read
+  struct Reads {
+    int64_t training = 0, evaluation = 0;
+  };
+  Reads reads_;           // values that a hook has read
+  int64_t begun_ns_ = 0;  // time of the first submission
   PendingTrace pending_{statistics().cache().rules()};
   PendingBatches pending_batches_;
   bool warned_of_growth_ = false, warned_of_length_ = false;

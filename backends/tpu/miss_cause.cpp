@@ -48,9 +48,10 @@ bool is_same_read(const Program& a, const Program& b) {
   return line_of_read(a).to_string() == line_of_read(b).to_string();
 }
 
-bool is_comparable(const Program& a, const Program& b) {
-  const GraphRole role = role_of(a);
-  return role == role_of(b) && (role != GraphRole::kRead || is_same_read(a, b));
+bool is_comparable(const GraphIdentity& a, const GraphIdentity& b) {
+  const GraphRole role = role_of(*a.program);
+  if (role != role_of(*b.program)) return false;
+  return role != GraphRole::kRead || (a.evaluates == b.evaluates && is_same_read(*a.program, *b.program));
 }
 
 std::string name_of_state(const Program& program, int32_t state) {
@@ -129,24 +130,26 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
 }
 
 // Cause for the first graph of its role.
-MissCause first_cause(const Program& graph) {
+MissCause first_cause(const GraphIdentity& identity) {
+  const Program& graph = *identity.program;
+  const char* const where = identity.evaluates ? " in an evaluation" : "";
   switch (role_of(graph)) {
     case GraphRole::kUpdate: return {"the first graph that updates parameters or gradients", {}, MissKind::kFirst};
     case GraphRole::kForward: return {"the first graph of an evaluation: it updates no state", {}, MissKind::kFirst};
     case GraphRole::kRead: break;
   }
   if (const Input* const input = input_of_read(graph))
-    return {fmt::format("the first read of the input \"{}\"", input->name), {}, MissKind::kFirst};
-  return {"the first read of a value at this line", line_of_read(graph), MissKind::kFirst};
+    return {fmt::format("the first read of the input \"{}\"{}", input->name, where), {}, MissKind::kFirst};
+  return {fmt::format("the first read of a value at this line{}", where), line_of_read(graph), MissKind::kFirst};
 }
 
 }  // namespace
 
-std::string_view advice_for(MissKind kind) {
-  switch (kind) {
+std::string_view advice_for(const Graph& graph) {
+  switch (graph.cause.kind) {
     case MissKind::kBatchSize:
-      return "set data.drop_last: true to drop the short batch of an epoch, and eval.batch_size equal to "
-             "data.batch_size";
+      if (!is_of_evaluation(graph)) return "set data.drop_last: true to drop the short batch of an epoch";
+      return "set eval.pad_last: true to fill up the short batch of an evaluation, or eval.drop_last: true to drop it";
     case MissKind::kNumber:
       return "avoid the values 0, 1 and -1, and equal numbers; tpu.dialect: clean shows the run without this rule";
     case MissKind::kAttribute:
@@ -165,14 +168,14 @@ MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentit
   const GraphIdentity* nearest = nullptr;
   std::optional<Nearness> best;
   for (const GraphIdentity* const other : others) {
-    if (!is_comparable(*graph.program, *other->program)) continue;
+    if (!is_comparable(graph, *other)) continue;
     const Nearness near = nearness(graph, *other);
     if (best && !(*best < near)) continue;
     best = near;
     nearest = other;
   }
   if (others.empty()) return {"the first graph", {}, MissKind::kFirst};
-  if (nearest == nullptr) return first_cause(*graph.program);
+  if (nearest == nullptr) return first_cause(graph);
   if (!best->structure) return structure_cause(*nearest, graph, best->ops, rules);
   if (!best->states) return {state_cause(*nearest, graph), {}, MissKind::kState};
   return scalar_cause(*nearest, graph, rules);

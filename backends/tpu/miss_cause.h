@@ -12,23 +12,22 @@
 
 namespace runner::backends::tpu {
 
-// Role of a graph, derived from its outputs. Graphs are only compared with graphs of the same role.
-enum class GraphRole : uint8_t {
-  kUpdate,   // leaves new parameters, gradients or moments: a training step or a part of one
-  kForward,  // does not: an evaluation
-  kRead,     // computes only a value that the host reads
-};
-
 GraphRole role_of(const Program& graph);
 
-// Advice on how to compile fewer graphs of a kind, as the end of a sentence; empty if none holds in general.
-std::string_view advice_for(MissKind kind);
+// Whether a graph computes or reads a batch of an evaluation.
+inline bool is_of_evaluation(const Graph& graph) {
+  return graph.role == GraphRole::kForward || (graph.role == GraphRole::kRead && graph.evaluates);
+}
+
+// Advice on how to compile fewer graphs like this one, as the end of a sentence; empty if none holds in general.
+std::string_view advice_for(const Graph& graph);
 
 inline MissCause cause_of_eviction() {
   return {"it was evicted: the cache is full", {}, MissKind::kEvicted};
 }
 
-// The nearest graph has the same role and, for reads, the same hook line or the same input, and has most in common with
+// The nearest graph has the same role and, for reads, the same hook line or the same input, both in training or both in
+// an evaluation, and has most in common with
 // `graph`: all but scalars; else all but absent states; else the sequence of ops; else the longest common prefix. The
 // first of equally near graphs is used. No graph in `others` equals `graph`.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,

@@ -14,6 +14,12 @@ namespace {
 constexpr int64_t kFewBatches = 10;
 constexpr double kOften = 0.5;
 
+// Graphs whose shapes or operations changed: more than a step and an evaluation with accumulation have, and in more
+// than every tenth batch; or their compilation takes this long, and this part of the run.
+constexpr int64_t kManyStructures = 5;
+constexpr double kSometimes = 0.1;
+constexpr double kLongSeconds = 2, kMuchTime = 0.1;
+
 std::string place_of(const SourceMark& line) {
   return line.known() ? fmt::format(" ({})", line.to_string()) : "";
 }
@@ -26,10 +32,18 @@ class RunAnalysis {
   }
 
   std::vector<std::string> run() {
-    is_often(std::ssize(compiled_)) ? report_compilations() : report_kind(MissKind::kBatchSize, "new batch sizes");
+    if (is_often(std::ssize(compiled_))) {
+      report_compilations();
+    } else {
+      report_batch_sizes(/*evaluates=*/false);
+      report_batch_sizes(/*evaluates=*/true);
+      report_structures(/*evaluates=*/false);
+      report_structures(/*evaluates=*/true);
+    }
     report_kind(MissKind::kNumber, "numbers whose value changed");
     report_kind(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
     if (is_often(figures_.reads)) report_reads();
+    if (figures_.evaluation_reads >= kFewBatches) report_evaluation_reads();
     return std::move(texts_);
   }
 
@@ -48,11 +62,15 @@ class RunAnalysis {
 
   // Example: "12 graphs, which took 0.31 s to compile".
   static std::string text_of(const std::vector<const Graph*>& graphs) {
-    int64_t ns = 0;
-    for (const Graph* graph : graphs) ns += graph->compile_ns;
     return fmt::format("{}, which took {} to compile",
                        graphs.size() == 1 ? "a graph" : fmt::format("{} graphs", graphs.size()),
-                       duration_text(static_cast<double>(ns) * 1e-9));
+                       duration_text(seconds_of(graphs)));
+  }
+
+  static double seconds_of(const std::vector<const Graph*>& graphs) {
+    int64_t ns = 0;
+    for (const Graph* graph : graphs) ns += graph->compile_ns;
+    return static_cast<double>(ns) * 1e-9;
   }
 
   void report_compilations() {
@@ -69,7 +87,45 @@ class RunAnalysis {
     const Graph& newest = *found.back();
     texts_.push_back(fmt::format("{} caused {}, last at training batch {}: {}{}; {}", who, text_of(found),
                                  newest.first_step, newest.cause.text, names_line ? place_of(newest.cause.line) : "",
-                                 advice_for(kind)));
+                                 advice_for(newest)));
+  }
+
+  // The remedy depends on whether it is a graph of training or of an evaluation.
+  void report_batch_sizes(bool evaluates) {
+    std::vector<const Graph*> found = of_kind(MissKind::kBatchSize);
+    std::erase_if(found, [&](const Graph* graph) { return is_of_evaluation(*graph) != evaluates; });
+    if (found.empty()) return;
+    const Graph& newest = *found.back();
+    texts_.push_back(fmt::format("new batch sizes {} caused {}, last at training batch {}: {}; {}",
+                                 evaluates ? "in evaluations" : "in training", text_of(found), newest.first_step,
+                                 newest.cause.text, advice_for(newest)));
+  }
+
+  void report_structures(bool evaluates) {
+    std::vector<const Graph*> found = of_kind(MissKind::kStructure);
+    std::erase_if(found, [&](const Graph* graph) { return is_of_evaluation(*graph) != evaluates; });
+    const double seconds = seconds_of(found);
+    const bool are_many = figures_.batches >= kFewBatches &&
+                          static_cast<double>(found.size()) > kSometimes * static_cast<double>(figures_.batches);
+    const bool are_slow = seconds >= kLongSeconds && seconds > kMuchTime * figures_.seconds;
+    if (std::ssize(found) < kManyStructures || !(are_many || are_slow)) return;
+    const Graph& newest = *found.back();
+    texts_.push_back(fmt::format(
+        "changing shapes or operations {} caused {}, in a run of {} training batches, last at batch {}: {}{}; "
+        "use the same shapes in every batch (nn.where or a mask in place of slices)",
+        evaluates ? "in evaluations" : "in training", text_of(found), figures_.batches, newest.first_step,
+        newest.cause.text, place_of(newest.cause.line)));
+  }
+
+  void report_evaluation_reads() {
+    int64_t batches = 0;
+    for (const Graph& graph : graphs_) batches += graph.role == GraphRole::kForward ? graph.executions : 0;
+    if (static_cast<double>(figures_.evaluation_reads) <= kOften * static_cast<double>(batches)) return;
+    texts_.push_back(
+        fmt::format("a hook reads {} tensor values in evaluations{}: each read causes a graph break, runs a separate "
+                    "graph and waits for the device; return the value as a metric of evaluation_step, or read a sum "
+                    "after the last batch",
+                    figures_.evaluation_reads, read_place(/*evaluates=*/true)));
   }
 
   void report_reads() {
@@ -77,15 +133,15 @@ class RunAnalysis {
     texts_.push_back(
         fmt::format("a hook reads {:.3g} tensor values per training batch{}: each read causes a graph break, runs a "
                     "separate graph and waits for the device; return the value as a metric, or read it every n-th step",
-                    times, read_place()));
+                    times, read_place(/*evaluates=*/false)));
   }
 
   // Line of the tensor that is read most often.
-  std::string read_place() const {
+  std::string read_place(bool evaluates) const {
     const Graph* most = nullptr;
     for (const Graph& graph : graphs_) {
       if (graph.identity.program == nullptr) continue;
-      const bool reads = role_of(*graph.identity.program) == GraphRole::kRead;
+      const bool reads = graph.role == GraphRole::kRead && graph.evaluates == evaluates;
       if (reads && (most == nullptr || graph.executions > most->executions)) most = &graph;
     }
     if (most == nullptr) return "";

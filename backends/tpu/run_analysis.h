@@ -1,6 +1,7 @@
 // Warnings about a run's graphs: what caused compilations and waits, where, and what to change.
 //
-// The triggers are those of PyTorch/XLA's own analysis. In addition, the difference that caused each graph is named.
+// The triggers are those of PyTorch/XLA's own analysis, and fewer graphs of changing shapes or operations if they are
+// many per batch or cost much time. In addition, the difference that caused each graph is named.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace runner::backends::tpu {
 
 struct RunFigures {
   int64_t batches = 0;  // training batches
-  int64_t reads = 0;    // values read by a hook
+  int64_t reads = 0;    // values read by a hook in training
+  int64_t evaluation_reads = 0;
+  double seconds = 0;  // since the first submission
 };
 
 std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunFigures& figures);

@@ -50,6 +50,7 @@ void TpuModelBase::count_event(HostEvent event, int64_t times) {
   switch (event) {
     case HostEvent::kStepMark: return device_.metrics().count(XlaCounter::kMarkStep, times);
     case HostEvent::kScalarRead:
+    case HostEvent::kEvaluationRead:
     case HostEvent::kMetricRead: return device_.metrics().count(XlaCounter::kLocalScalarDense, times);
     case HostEvent::kStateUse:
     case HostEvent::kRecording: return;

@@ -15,10 +15,11 @@ using backends::ceil_div;
 
 [[noreturn]] void no_batch(const PlanSpec& spec, int64_t group) {
   if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batches: the data set is empty");
-  fail(ErrorKind::kRecipe,
-       "an epoch has no batches: the data set has {} samples, fewer than a global batch of {}, and drop_last is true; "
-       "lower {}data.batch_size, or set data.drop_last to false",
-       spec.samples, group, spec.processes > 1 && !spec.split_batches ? "num_processes or " : "");
+  fail(
+      ErrorKind::kRecipe,
+      "an epoch has no batches: the data set has {2} samples, fewer than a global batch of {3}, and drop_last is true; "
+      "lower {0}{1}.batch_size, or set {1}.drop_last to false",
+      spec.processes > 1 && !spec.split_batches ? "num_processes or " : "", spec.section, spec.samples, group);
 }
 
 }  // namespace
@@ -40,7 +41,9 @@ PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples) {
           .batch_size = recipe.eval.batch_size.value_or(recipe.data.batch_size),
           .processes = recipe.num_processes,
           .split_batches = recipe.split_batches,
-          .even_batches = false};
+          .drop_last = recipe.eval.drop_last,
+          .even_batches = false,
+          .section = "eval"};
 }
 
 DataPlan::DataPlan(const PlanSpec& spec) : spec_(spec) {
@@ -116,7 +119,8 @@ Slice DataPlan::slice(int64_t rank, int64_t step) const {
   // by positions 0 … supply − 1 of the epoch, taken modulo `pool`.
   int64_t low = rank * group_ / P, high = (rank + 1) * group_ / P;
   int64_t pool = std::min(group_, spec_.samples);
-  int64_t supply = spec_.even_batches && P > 1 ? group_ : 0;
+  const bool pads = (spec_.even_batches && P > 1) || (spec_.pad_last && steps_ > 1);
+  int64_t supply = pads ? group_ : 0;
   if (spec_.dispatch_batches && last) {
     const bool uneven = size % P != 0 && !spec_.drop_last;
     low = uneven ? rank * (size / P + 1) : rank * size / P;

@@ -9,9 +9,10 @@
 // - even_batches: every share is padded with samples from the start of the epoch's order, read cyclically.
 // - dispatch_batches: the step is divided evenly. If P does not divide its size, every rank gets floor(size / P) + 1
 //   samples. The missing ones are the first samples of the epoch, at most P of them.
+// - pad_last: like even_batches, for any P, unless it is the only step.
 // - otherwise: shares are truncated, and a rank with an empty share has no batch.
 //
-// With P = 1 there is no padding. Reference: BatchSamplerShard and DataLoaderDispatcher of Accelerate, which reject a
+// With P = 1 only pad_last pads. Reference: BatchSamplerShard and DataLoaderDispatcher of Accelerate, which reject a
 // batch_size that is not divisible by P; here the shares are then uneven.
 //
 // Padding samples are always at the end of a batch and are masked: they never affect a loss, a gradient or a metric.
@@ -23,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/recipe/recipe.h"
@@ -39,13 +41,15 @@ struct PlanSpec {
   bool drop_last = false;
   bool even_batches = true;
   bool dispatch_batches = false;
-  int64_t accumulation = 1;  // batches per optimizer step (gradient accumulation)
+  bool pad_last = false;              // fills up the last step if it is not the only one
+  std::string_view section = "data";  // of the recipe, for errors
+  int64_t accumulation = 1;           // batches per optimizer step (gradient accumulation)
   bool steps_end_with_epoch = true;
   int64_t start = 0;  // number of positions of the epoch that are already consumed, when resuming with another P
 };
 
 // Return the plan of training on `samples` samples, and the plan of evaluation. The latter uses the batch size of
-// `eval` or `data`, and neither drops nor pads.
+// `eval` or `data`, and does not pad.
 PlanSpec train_plan(const schema::Recipe& recipe, int64_t samples);
 PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples);
 

@@ -9,6 +9,7 @@
 
 #include <lua.hpp>
 
+#include "backends/ir/needed.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
@@ -59,6 +60,18 @@ Value weight_field(lua_State* state) {
   return field(state, "weight", "weight");
 }
 
+// Throws if a scalar is computed from the batch and includes its padding.
+void check_masked(const StepInputs& inputs, Value value, const std::string& what) {
+  if (!inputs.forward.mask || !value || value.shape().rank() > 0) return;
+  const backends::Program& program = *value.program;
+  const std::vector<char> needed = backends::needed_by(program, std::array{value.id});
+  const auto is_used = [&](Value input) { return input && needed[static_cast<size_t>(input.id)] != 0; };
+  RUN_CHECK(is_used(inputs.mask) || !(is_used(inputs.features) || is_used(inputs.labels)), ErrorKind::kRun,
+            "eval.pad_last: {} is a scalar that includes padding; return one value per sample, or use batch.mask or a "
+            "loss of nn, which leaves padding out",
+            what);
+}
+
 // A negative weight would reverse a gradient. Makes such a loss NaN, which the run reports (train/step/not_finite.h).
 void refuse_negative(train::StepLosses& step) {
   const Value wrong = ops::full_like(step.losses, std::numeric_limits<double>::quiet_NaN());
@@ -73,6 +86,8 @@ void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
   loss = ops::cast(loss, DType::kF32);
   const int64_t batch = inputs.mask.shape()[0];
   if (loss.shape().rank() == 0) {
+    check_masked(inputs, loss, "the loss");
+    check_masked(inputs, weight, "the weight");
     const Value samples = ops::sum(inputs.mask);
     if (weight && weight.shape().rank() > 0)
       weight = ops::sum(ops::mul(by_sample(ops::cast(weight, DType::kF32)), inputs.mask));
@@ -103,8 +118,11 @@ void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value t
 StepMetric metric(const StepInputs& inputs, const std::string& name, Value value) {
   const Value samples = ops::cast(ops::sum(ops::on_host(inputs.mask)), DType::kF64);
   value = ops::cast(value, DType::kF32);
-  if (value.shape().elements() == 1 && value.shape().rank() <= 1)
-    return {name, ops::mul(ops::cast(ops::on_host(ops::reshape(value, Shape{})), DType::kF64), samples), samples};
+  if (value.shape().elements() == 1 && value.shape().rank() <= 1) {
+    value = ops::reshape(value, Shape{});
+    check_masked(inputs, value, fmt::format("the metric {}", name));
+    return {name, ops::mul(ops::cast(ops::on_host(value), DType::kF64), samples), samples};
+  }
   RUN_CHECK(value.shape() == inputs.mask.shape(), ErrorKind::kRun,
             "the metric {} is {}, expected a scalar or ({}), one value per sample", name, value.type(),
             inputs.mask.shape()[0]);

@@ -11,6 +11,7 @@
 #include "runner/report/rate_curve.h"
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
+#include "runner/train/loop/evaluator.h"
 #include "runner/train/run/gpu_use.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/json.h"
@@ -119,6 +120,33 @@ std::string predicted_memory_text(const PlanForecast& forecast, const schema::Re
   return text;
 }
 
+// The plan of an evaluation in a run; none without evaluation data.
+std::optional<data::DataPlan> evaluation_of(const train::Session& session) {
+  std::optional<data::DataPlan> plan = train::evaluation_plan(session.trainer.builder(), session.data, nullptr);
+  if (!plan) return std::nullopt;
+  data::PlanSpec spec = plan->spec();
+  spec.processes = session.recipe.num_processes;
+  return data::DataPlan(spec);
+}
+
+// How an evaluation treats its short last batch; empty if it is evaluated as it is.
+std::string evaluation_text(const data::DataPlan& plan) {
+  const std::string batches = fmt::format("{} of {}", count_text(plan.steps_per_epoch(), "batch"),
+                                          count_text(plan.global_batch_size(), "sample"));
+  const int64_t dropped = plan.spec().samples - plan.samples_per_epoch(), repeats = plan.repeats_per_epoch();
+  if (dropped > 0) return fmt::format("{}; the last {} left out", batches, count_text(dropped, "sample"));
+  if (repeats == 0) return "";
+  return fmt::format("{}, the last filled up with {} that do not count", batches, count_text(repeats, "repeat"));
+}
+
+json::Value evaluation_json(const train::Session& session) {
+  const std::optional<data::DataPlan> plan = evaluation_of(session);
+  if (!plan) return {};
+  return json::Object{{"samples", plan->samples_per_epoch()},
+                      {"batches", plan->steps_per_epoch()},
+                      {"repeats", plan->repeats_per_epoch()}};
+}
+
 json::Value predicted_memory_json(const PlanForecast& forecast) {
   if (!forecast.steps) return {};
   const train::MemoryUse& use = forecast.steps->training;
@@ -211,6 +239,8 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
     facts.add(
         "", "the hook's training_step gets no repeated samples; a rank without samples gets one sample of weight zero");
   facts.add("data", data_text(session.data));
+  if (const auto evaluation = evaluation_of(session))
+    if (const std::string text = evaluation_text(*evaluation); !text.empty()) facts.add("evaluation", text);
   facts.add("labels", data::labels_text(session.data.encoding));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
@@ -232,6 +262,7 @@ std::string plan_document(const train::Session& session, const PlanForecast& for
   const std::optional<DeviceTime> time = predicted_time(session, forecast);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
   json::Object members{{"labels", labels_json(session.data)},
+                       {"evaluation", evaluation_json(session)},
                        {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},

@@ -12,12 +12,13 @@ namespace {
 void check_eval_data(const CheckContext& c) {
   if (c.has_eval_data()) return;
   constexpr std::string_view kHint = "add data.eval, or data.split: {eval: 0.2}";
-  for (const std::string_view path : {"eval.every", "eval.metrics", "eval.batch_size", "eval.batches",
+  for (const std::string_view path : {"eval.every", "eval.metrics", "eval.batch_size", "eval.batches", "eval.pad_last",
                                       "train.early_stopping", "checkpoint.keep_best"}) {
     if (c.has(path)) c.fault(ErrorId::kNoEvalData, path, fmt::format("{} needs evaluation data", path), kHint);
   }
-  if (c.settings.is_true("eval.at_start"))
-    c.fault(ErrorId::kNoEvalData, "eval.at_start", "eval.at_start needs evaluation data", kHint);
+  for (const std::string_view path : {"eval.at_start", "eval.drop_last"})
+    if (c.settings.is_true(path))
+      c.fault(ErrorId::kNoEvalData, path, fmt::format("{} needs evaluation data", path), kHint);
   if (c.settings.text("scheduler.type") == "plateau") {
     c.fault(ErrorId::kNoEvalData, "scheduler.type", "scheduler.type plateau needs evaluation data", kHint);
   }

@@ -13,6 +13,8 @@ struct Made {
   int64_t step = 1;
   SourceMark line = {};
   bool is_read = false;
+  GraphRole role = GraphRole::kUpdate;
+  bool evaluates = false;
 };
 
 Graph graph_of(const Made& made) {
@@ -25,6 +27,8 @@ Graph graph_of(const Made& made) {
   graph.first_step = made.step;
   graph.compile_ns = 250'000'000;
   graph.executions = 1;
+  graph.role = made.is_read ? GraphRole::kRead : made.role;
+  graph.evaluates = made.evaluates;
   return graph;
 }
 
@@ -46,9 +50,18 @@ TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kBatchSize, "features changed from (32, 8) f32 to (4, 8) f32", 4}},
            {.batches = 12}),
-      (Texts{"new batch sizes caused a graph, which took 0.25 s to compile, last at training batch 4: features "
-             "changed from (32, 8) f32 to (4, 8) f32; set data.drop_last: true to drop the short batch of an epoch, "
-             "and eval.batch_size equal to data.batch_size"}));
+      (Texts{"new batch sizes in training caused a graph, which took 0.25 s to compile, last at training batch 4: "
+             "features changed from (32, 8) f32 to (4, 8) f32; set data.drop_last: true to drop the short batch of an "
+             "epoch"}));
+  const Made short_read{
+      .kind = MissKind::kBatchSize, .cause = "labels changed", .step = 5, .is_read = true, .evaluates = true};
+  EXPECT_EQ(said({{MissKind::kFirst},
+                  {.kind = MissKind::kBatchSize, .cause = "features changed", .step = 4, .role = GraphRole::kForward},
+                  short_read},
+                 {.batches = 12}),
+            (Texts{"new batch sizes in evaluations caused 2 graphs, which took 0.50 s to compile, last at training "
+                   "batch 5: labels changed; set eval.pad_last: true to fill up the short batch of an evaluation, or "
+                   "eval.drop_last: true to drop it"}));
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr changed from -0.1 to 0", 9}},
            {.batches = 12}),
@@ -75,8 +88,8 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
       said(graphs, {.batches = 10}),
       (Texts{"graphs are still being compiled at training batch 6: 10 batches caused 6 graphs, which took 1.50 s to "
              "compile; the newest: its shape (h.lua:3)"}));
-  EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 26), "new batch sizes caused 6 g");
-  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "new batch sizes caused 6 g")
+  EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 38), "new batch sizes in training caused 6 g");
+  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 38), "new batch sizes in training caused 6 g")
       << "caused by half of the batches";
   for (Made& made : graphs) made.kind = MissKind::kStored;
   EXPECT_EQ(said(graphs, {.batches = 10}), Texts());
@@ -89,6 +102,31 @@ TEST(TpuRunAnalysis, ReportsReadsWithTheirLine) {
                    "read causes a graph break, runs a separate graph and waits for the device; return the value as a "
                    "metric, or read it every n-th step"}));
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 5}), Texts());
+}
+
+TEST(TpuRunAnalysis, ReportsReadsInEvaluations) {
+  const std::vector<Made> graphs{{MissKind::kFirst},
+                                 {.kind = MissKind::kFirst, .is_read = true, .evaluates = true},
+                                 {.kind = MissKind::kFirst, .role = GraphRole::kForward}};
+  EXPECT_EQ(said(graphs, {.batches = 10, .evaluation_reads = 25}),
+            (Texts{"a hook reads 25 tensor values in evaluations, of the tensor created at mnist.lua:12: each read "
+                   "causes a graph break, runs a separate graph and waits for the device; return the value as a metric "
+                   "of evaluation_step, or read a sum after the last batch"}));
+  EXPECT_EQ(said(graphs, {.batches = 10, .evaluation_reads = 9}), Texts());
+}
+
+// Per batch, or by the time that they take.
+TEST(TpuRunAnalysis, ReportsChangingShapesBelowHalfOfTheBatches) {
+  std::vector<Made> graphs(15, {MissKind::kStructure, "the axes changed", 39, {"h.lua", 3, 0}});
+  EXPECT_EQ(
+      said(graphs, {.batches = 40}),
+      (Texts{"changing shapes or operations in training caused 15 graphs, which took 3.75 s to compile, in a run of "
+             "40 training batches, last at batch 39: the axes changed (h.lua:3); use the same shapes in every "
+             "batch (nn.where or a mask in place of slices)"}));
+  EXPECT_EQ(said(graphs, {.batches = 150, .seconds = 40}), Texts());
+  EXPECT_EQ(said(graphs, {.batches = 150, .seconds = 30}).size(), 1u);
+  graphs.resize(4, graphs[0]);
+  EXPECT_EQ(said(graphs, {.batches = 12}), Texts());
 }
 
 }  // namespace

@@ -396,6 +396,27 @@ TEST(DataPlan, MatchesAcceleratesTests) {
             (Expected{{{0, 1, 2}, {6, 7, 8}, {12, 13, 14}, {18}}, {{3, 4, 5}, {9, 10, 11}, {15, 16, 17}, {19}}}));
 }
 
+TEST(DataPlan, PadLastFillsUpTheLastOfSeveralSteps) {
+  const PlanSpec spec{.samples = 7, .batch_size = 3, .even_batches = false, .pad_last = true};
+  const DataPlan plan(spec);
+  const Slice last = plan.slice(0, 2);
+  EXPECT_EQ(last.real, 1);
+  EXPECT_EQ(last.repeats, 2);
+  EXPECT_EQ(last.position(0), 6);
+  EXPECT_EQ(last.position(1), 0);
+  EXPECT_EQ(plan.repeats_per_epoch(), 2);
+  EXPECT_EQ(plan.slice(0, 1).repeats, 0);
+  PlanSpec of_two = spec;
+  of_two.processes = 2;
+  EXPECT_EQ(DataPlan(of_two).slice(0, 1).repeats, 2);  // 6 is its only sample
+  EXPECT_EQ(DataPlan(of_two).slice(1, 1).real, 0);
+  EXPECT_EQ(DataPlan(of_two).slice(1, 1).repeats, 3);
+  EXPECT_EQ(DataPlan(of_two).slice(1, 1).position(0), 2);
+  PlanSpec single = spec;
+  single.batch_size = 8;  // another size would save no graph
+  EXPECT_EQ(DataPlan(single).slice(0, 0).size(), 7);
+}
+
 TEST(DataPlan, NeedsNoMemoryPerSample) {
   const DataPlan plan({.samples = INT32_MAX, .batch_size = 64, .processes = 8});
   EXPECT_EQ(plan.steps_per_epoch(), 4194304);
@@ -420,6 +441,9 @@ TEST(DataPlan, AnEpochWithoutABatchIsAnError) {
             "an epoch has no batches: the data set has 7 samples, fewer than a global batch of 8, and drop_last is "
             "true; lower num_processes or data.batch_size, or set data.drop_last to false");
   EXPECT_EQ(message({.samples = 8, .batch_size = 4, .processes = 2, .drop_last = true}), "");
+  EXPECT_EQ(message({.samples = 3, .batch_size = 4, .drop_last = true, .section = "eval"}),
+            "an epoch has no batches: the data set has 3 samples, fewer than a global batch of 4, and drop_last is "
+            "true; lower eval.batch_size, or set eval.drop_last to false");
 }
 
 TEST(DataPlan, WarnsOfUnusualPlans) {
@@ -450,6 +474,8 @@ TEST(PlanOfARecipe, UsesItsFlags) {
   const PlanSpec eval = eval_plan(recipe, 60);
   EXPECT_EQ(describe(eval), "N=60 B=50 P=3 split=true even=false drop=false dispatch=false");
   EXPECT_EQ(eval.accumulation, 1);
+  recipe.eval.drop_last = true;
+  EXPECT_EQ(describe(eval_plan(recipe, 60)), "N=60 B=50 P=3 split=true even=false drop=true dispatch=false");
 }
 
 TEST(PlanJson, ListsEveryBatchAndItsPadding) {

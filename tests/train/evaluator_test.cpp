@@ -56,11 +56,11 @@ data:
   train: {format: synthetic, samples: 40, features: [6], classes: 100}
   eval: {format: synthetic, samples: 27, features: [6], classes: 100}
   batch_size: 8
-eval: {metrics: [loss, accuracy, top_5, f1_macro]}
 )";
+const std::string kClassMetrics = "eval: {metrics: [loss, accuracy, top_5, f1_macro]}\n";
 
 TEST_F(Evaluations, OfClassesReadNoOutputs) {
-  const size_t bytes = bytes_read(kClasses);
+  const size_t bytes = bytes_read(kClasses + kClassMetrics);
   EXPECT_EQ(bytes, samples() * (kPerSample + sizeof(backends::LabelRank)));
 }
 
@@ -75,7 +75,7 @@ return {model = function(cfg) return nn.Embedding(cfg.outputs, cfg.outputs) end}
 }
 
 TEST_F(Evaluations, ReadTheOutputsForMetricsOverTheWholeSet) {
-  const size_t bytes = bytes_read(kClasses, R"(local function largest(row)
+  const size_t bytes = bytes_read(kClasses + kClassMetrics, R"(local function largest(row)
   local best = 1
   for i, value in ipairs(row) do if value > row[best] then best = i end end
   return best - 1
@@ -94,6 +94,64 @@ TEST_F(Evaluations, OfTargetsReadTheOutputs) {
 data: {train: {format: synthetic, samples: 40, features: [6], targets: 1}, split: {eval: 0.5}, batch_size: 8}
 )");
   EXPECT_EQ(bytes, samples() * (kPerSample + sizeof(float)));
+}
+
+// Padding counts in no metric, to the bit.
+TEST_F(Evaluations, ArePaddedWithoutAnEffect) {
+  const std::string step = R"(local nn = require "nn"
+return {evaluation_step = function(acc, batch)
+  local outputs = acc.model(batch.features)
+  return {predictions = outputs, loss = nn.cross_entropy(outputs, batch.labels, {reduction = "none"}),
+          own = outputs:sum(2), right = (outputs:argmax():eq(batch.labels) * batch.mask):sum() / batch.mask:sum()}
+end,
+metrics = {count = function(predictions) return #predictions end}})";
+  for (const std::string& hook : {std::string(), step}) {
+    const auto evaluate = [&](const std::string& pad) {
+      bytes_read(kClasses + "eval: {metrics: [loss, accuracy, top_5, f1_macro], pad_last: " + pad + "}\n", hook);
+      return metrics();
+    };
+    const std::map<std::string, double> plain = evaluate("false"), padded = evaluate("true");
+    EXPECT_EQ(plain, padded);
+    EXPECT_EQ(plain.size(), hook.empty() ? 4u : 7u);
+  }
+}
+
+TEST_F(Evaluations, LeavePaddingOutOfTheLossesOfModules) {
+  const auto loss = [&](const char* pad) {
+    bytes_read(kClasses + "eval: {metrics: [loss], pad_last: " + pad + "}\n", R"(local nn = require "nn"
+return {evaluation_step = function(acc, batch)
+  local outputs = acc.model(batch.features)
+  return {predictions = outputs, loss = nn.cross_entropy(outputs, batch.labels)}
+end})");
+    return metrics().at("loss");
+  };
+  EXPECT_NEAR(loss("true"), loss("false"), 1e-6);
+}
+
+TEST_F(Evaluations, RejectScalarsThatIncludePadding) {
+  const auto error = [&](const std::string& more) -> std::string {
+    try {
+      bytes_read(kClasses + "eval: {pad_last: true}\n", R"(local nn = require "nn"
+return {evaluation_step = function(acc, batch)
+  local outputs = acc.model(batch.features)
+  local losses = nn.cross_entropy(outputs, batch.labels, {reduction = "none"})
+  return {predictions = outputs, )" + more + "}\nend}");
+    } catch (const Error& thrown) {
+      return thrown.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(error("loss = losses:mean()"),
+            "eval.pad_last: the loss is a scalar that includes padding; return one value per sample, or use "
+            "batch.mask or a loss of nn, which leaves padding out");
+  EXPECT_EQ(error("sum = outputs:sum()").substr(0, 43), "eval.pad_last: the metric sum is a scalar t");
+  EXPECT_EQ(error("one = nn.tensor{1}:sum(), losses = losses * 2"), "");
+}
+
+TEST_F(Evaluations, DropTheShortBatch) {
+  bytes_read(kClasses + "eval: {metrics: [loss], drop_last: true}\n",
+             "return {metrics = {count = function(predictions) return #predictions end}}");
+  EXPECT_EQ(metrics().at("count"), 24);  // of 27, in batches of 8
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
 
 std::vector<double> Executor::read_value(const backends::Program& program, backends::ValueId value,
                                          const StepSubmission& submission) {
-  device_.on_host_event(backends::HostEvent::kScalarRead);
+  device_.on_host_event(submission.info.evaluates ? backends::HostEvent::kEvaluationRead
+                                                  : backends::HostEvent::kScalarRead);
   const std::vector<std::byte> bytes = read_bytes(program, value, submission);
   const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;

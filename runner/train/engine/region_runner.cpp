@@ -57,7 +57,9 @@ double RegionRunner::read_output(const TracedRegion& region, int output) {
 
 std::vector<double> RegionRunner::read_value(const TracedRegion& region, backends::ValueId value,
                                              const data::Batch* batch) {
-  return parts_.executor.read_value(region.program(), value, arguments(region, batch));
+  StepSubmission submission = arguments(region, batch);
+  submission.info.evaluates = batch != nullptr && !region.is_training();
+  return parts_.executor.read_value(region.program(), value, submission);
 }
 
 std::vector<std::byte> RegionRunner::read_bytes(const TracedRegion& region, backends::ValueId value,

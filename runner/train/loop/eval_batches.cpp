@@ -4,8 +4,11 @@
 
 namespace runner::train {
 
+// A hook's own loop need not know of padding, so that it gets none by default.
 data::DataPlan EvalBatches::plan() const {
-  return evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks);
+  data::PlanSpec spec = evaluation_plan(session_.trainer.builder(), session_.data.eval->size(), session_.ranks).spec();
+  spec.pad_last = session_.recipe.eval.pad_last.value_or(false);
+  return data::DataPlan(spec);
 }
 
 void EvalBatches::begin(std::optional<bool> even) {

@@ -36,16 +36,17 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
 
 }  // namespace
 
-data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::ProcessGroup* ranks) {
-  data::PlanSpec spec = data::eval_plan(recipe, samples);
+data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, const backends::ProcessGroup* ranks) {
+  data::PlanSpec spec = data::eval_plan(builder.recipe(), samples);
   spec.processes = ranks != nullptr ? ranks->size() : 1;
+  spec.pad_last = builder.pads_evaluations();
   return data::DataPlan(spec);
 }
 
-std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
+std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data,
                                               const backends::ProcessGroup* ranks) {
   if (!data.eval) return std::nullopt;
-  return evaluation_plan(recipe, data.eval->size(), ranks);
+  return evaluation_plan(builder, data.eval->size(), ranks);
 }
 
 data::LoaderSpec evaluation_loader(int64_t rank, bool never_empty) {
@@ -61,7 +62,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
                  .labels = trainer.encoding().label_kind,
                  .outputs = trainer.encoding().outputs,
                  .ignored_label = ignored_label_}),
-      plan_(evaluation_plan(recipe, dataset.size(), ranks)),
+      plan_(evaluation_plan(trainer.builder(), dataset.size(), ranks)),
       hooks_(hooks),
       with_metrics_(has(hooks, HookEntry::kMetrics)),
       ranks_(ranks),

@@ -16,11 +16,10 @@
 
 namespace runner::train {
 
-// Returns how an evaluation is divided between ranks. There is no padding. `ranks`: process group, or null for a single
-// process.
-data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::ProcessGroup* ranks);
+// Returns how an evaluation is divided between ranks. `ranks`: process group, or null for a single process.
+data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, const backends::ProcessGroup* ranks);
 // Returns how data.eval is divided between ranks; none if there is none.
-std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
+std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data,
                                               const backends::ProcessGroup* ranks);
 
 // Returns the specification of a loader that reads the evaluation data once, on the training thread. `never_empty`: as

@@ -20,7 +20,8 @@ TracedRegion& HookTensors::region() {
 void HookTensors::start_region(TracedRegion::RegionOptions options) {
   const data::Batch* const on = batch();
   options.batch = on != nullptr ? std::optional(on->size) : std::nullopt;
-  options.padded = on != nullptr && on->repeats > 0;
+  const bool pads = eval_.in_progress() && session_.recipe.eval.pad_last.value_or(false);
+  options.padded = on != nullptr && (on->repeats > 0 || pads);  // the same graph for every batch
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(), std::move(options));
   reads_ = 0;
@@ -61,7 +62,6 @@ std::string HookTensors::ir(Value value) const {
   return model.ir_text(shown);
 }
 
-// ---- reads ---------------------------------------------------------------------------------------------------------
 void HookTensors::load_model(const nn::WeightSource& source) {
   const nn::InitialWeights weights(source, parameters());
   mark_step();  // traced operations compute with the old weights
@@ -69,6 +69,7 @@ void HookTensors::load_model(const nn::WeightSource& source) {
   trainer_.arrays().write_weights(weights, {"load_model", trainer_.counters.steps});
 }
 
+// ---- reads ---------------------------------------------------------------------------------------------------------
 
 void HookTensors::count_reading() {
   constexpr int kMaxReads = 1000;

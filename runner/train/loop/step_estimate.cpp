@@ -58,7 +58,8 @@ StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data
           : std::nullopt;
   Trainer& trainer = trial.trainer();
   StepEstimate estimate{.training = trainer.arrays().memory(), .peak = trial.compile([&] {
-                          return peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device);
+                          return peak_of(trainer, plan, evaluation_plan(trainer.builder(), data, trial.ranks()),
+                                         device);
                         })};
   estimate.max_micro_batch = max_micro_batch;
   if (const auto* const gpu = backends::gpu::find_gpu_model(device))
@@ -71,7 +72,7 @@ StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data
 
 PeakMemory predicted_peak(Session& session, bool evaluates) {
   const auto evaluation =
-      evaluates ? evaluation_plan(session.recipe, session.data, session.ranks) : std::optional<data::DataPlan>();
+      evaluates ? evaluation_plan(session.trainer.builder(), session.data, session.ranks) : std::nullopt;
   return peak_of(session.trainer, session.plan, evaluation, *session.device);
 }
 

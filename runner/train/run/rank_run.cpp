@@ -55,7 +55,7 @@ std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, con
 // Returns the largest evaluation batch; 0 if there is no evaluation data.
 int64_t evaluation_batch(const Session& session) {
   if (!session.data.eval) return 0;
-  return evaluation_plan(session.recipe, session.data.eval->size(), session.ranks).max_batch();
+  return evaluation_plan(session.trainer.builder(), session.data.eval->size(), session.ranks).max_batch();
 }
 
 // Why the run stopped early.

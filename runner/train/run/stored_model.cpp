@@ -56,7 +56,9 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       run_(hooks_.get(), ended_run(run)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
-  recipe_.eval.batches.reset();     // which limits evaluations of the run
+  recipe_.eval.batches.reset();     // which limits evaluations of the run, like the next two
+  recipe_.eval.drop_last = false;
+  recipe_.eval.pad_last = false;
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());
   trainer_->allocate();
   trainer_->accumulation.max_micro_batch = run.max_micro_batch;

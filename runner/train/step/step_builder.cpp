@@ -206,6 +206,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
   nn::ForwardContext forward = forward_of(program, frame, training, recorded.host);
   StepInputs step = inputs_of(forward, frame);
+  if (!training && pads_evaluations()) forward.mask = step.mask;
   step.read = [&](Value value) { return read(recorded, value.id); };
   record_losses(recorded, step, training);
   recorded.random_tensors = forward.random_tensors;
@@ -321,6 +322,11 @@ bool StepBuilder::evaluations_read_plain_losses() const {
   const auto is_perplexity = [](const schema::Metric& metric) { return metric.name == "perplexity"; };
   return !loss_.is_plain() ||
          (has(hooks_, HookEntry::kEvaluationStep) && std::ranges::any_of(recipe_.eval.metrics, is_perplexity));
+}
+
+bool StepBuilder::pads_evaluations() const {
+  const bool by_default = recipe_.backend == schema::Backend::kTpu && !has(hooks_, HookEntry::kEvaluationStep);
+  return recipe_.eval.pad_last.value_or(by_default);
 }
 
 bool StepBuilder::evaluations_read_outputs() const {

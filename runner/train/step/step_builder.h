@@ -144,6 +144,9 @@ class StepBuilder {
   // 5. if a hook returns its own labels: these;
   // 6. Σ sum and Σ weight, () f64, of each hook metric.
   backends::Program forward(Recorded recorded, bool labelled) const;
+  // Whether evaluations fill up their last batch: eval.pad_last. By default a TPU's do, unless the hook computes with
+  // the batch.
+  bool pads_evaluations() const;
   // Whether evaluations need the outputs of the model on the host: for errors of targets, and for a hook's `metrics`.
   bool evaluations_read_outputs() const;
   // Whether evaluations need a plain loss in addition to the one that they have: that of the recipe is smoothed or

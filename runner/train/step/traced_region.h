@@ -104,6 +104,7 @@ class TracedRegion {
   // State at the end of the region.
   std::vector<GradientState> gradients() const;
   const std::vector<bool>& reached() const { return reached_; }
+  bool is_training() const { return options_.training; }
   bool losses() const { return static_cast<bool>(losses_); }
   // The forward pass up to the last loss, on the original parameters.
   ForwardPass forward_pass() const;
