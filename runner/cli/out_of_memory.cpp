@@ -25,16 +25,26 @@ void release_reserve() {
   throw std::bad_alloc();
 }
 
-[[noreturn]] void terminate() {
+// Even an exception object needs memory. Without any, there is no current exception.
+bool is_out_of_memory() {
+  constexpr size_t kLittle = size_t{16} << 10;
+  if (std::current_exception() == nullptr) return std::malloc(kLittle) == nullptr;  // NOLINT: the process ends
   try {
-    if (const std::exception_ptr current = std::current_exception()) std::rethrow_exception(current);
+    std::rethrow_exception(std::current_exception());
   } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+[[noreturn]] void terminate() {
+  if (is_out_of_memory()) {
     constexpr std::string_view kText = "error: out of memory; use a smaller data.batch_size or model\n";
     static_cast<void>(!::write(STDERR_FILENO, kText.data(), kText.size()));  // the exit code remains
     ::_exit(exit_code(ErrorKind::kRun));
-  } catch (...) {
-    report_bug();
   }
+  report_bug();
   std::abort();
 }
 

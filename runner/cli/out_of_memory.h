@@ -3,7 +3,7 @@
 
 namespace runner::cli {
 
-// Sets up two things for the whole process; call it once, at the start of the program.
+// Sets up two things for the whole process; call it once, before anything else.
 // - A reserve of memory is given back when an allocation fails for the first time. That allocation still fails, but the
 //   code that handles and reports the failure can allocate.
 // - std::bad_alloc that nothing can catch (it leaves a thread or a destructor) prints an error and ends the process

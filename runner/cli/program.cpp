@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "backends/runtime/abandoned.h"
-#include "runner/cli/out_of_memory.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
 #include "runner/formats/reading_watch.h"
@@ -89,7 +88,6 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
 
 int run_program(int argc, const char* const* argv) {
   occupy_standard_descriptors();
-  prepare_for_exhausted_memory();
   // Writing to a closed pipe or beyond the file size limit then returns an error.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

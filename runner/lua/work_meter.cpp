@@ -118,9 +118,9 @@ void WorkMeter::look(lua_State* state) {
     lua_error(state);
   }
   const bool is_interrupted = of_call_ != budget_.instructions;
-  const std::string used = left_ > 0
-                               ? fmt::format("{:g} seconds", is_interrupted ? budget_.seconds / 10 : budget_.seconds)
-                               : fmt::format("{} million Lua instructions", of_call_ / 1'000'000);
+  const std::string used =
+      left_ > 0 ? fmt::format("{:g} s of CPU time", is_interrupted ? budget_.seconds / 10 : budget_.seconds)
+                : fmt::format("{} million Lua instructions", of_call_ / 1'000'000);
   luaL_error(state, "the hook has run for %s%s: is there an endless loop?", used.c_str(),
              is_interrupted ? " after the run was interrupted" : "");
 }

@@ -88,17 +88,20 @@ TEST(Memory, SmallLimitsAreErrors) {
 (ulimit $limit $value; exec timeout -s KILL 60 runner "$@" --quiet) 2>error >/dev/null
 code=$?
 case $code in
-  0 | 127) ;;  # 127: the loader of shared libraries has failed
+  0) ;;
   1 | 2 | 5) grep -q error: error || echo "$limit $value $*: no error" ;;
   *) echo "$limit $value $*: exit code $code" ;;
 esac
 ! grep 'please report\|internal error' error
 )");
+  int least = 50'000;  // KiB; with less, the loader or a library fails before main()
+  while (run_command(fmt::format("ulimit -v {}; exec runner version", least), folder.path()).exit_code != 0)
+    least += 500;
   std::string script;
   for (const char* device : {"backend=cpu", "backend=gpu", "num_processes=2", "'backend=tpu' num_processes=2"}) {
-    for (int kib = 54'000; kib < 130'000; kib += 4000)
+    for (int kib = least; kib < 130'000; kib += 4000)
       script += fmt::format("sh try.sh -v {} exec r.yaml threads=3 {}\n", kib, device);
-    for (int files = 3; files < 14; ++files) script += fmt::format("sh try.sh -n {} exec r.yaml {}\n", files, device);
+    for (int files = 4; files < 14; ++files) script += fmt::format("sh try.sh -n {} exec r.yaml {}\n", files, device);
   }
   for (const int kib : {64, 96, 128, 256}) script += fmt::format("sh try.sh -s {} exec r.yaml threads=3\n", kib);
   for (const int mib : {100, 1000, 4000, 8000})

@@ -379,14 +379,14 @@ TEST_F(TerminalTest, ProgressIsOneRedrawnLineThatIsErased) {
     now = 1;
     progress.on_step(at_step(500));
     // As wide as the terminal, minus one column for the cursor.
-    expect_shown("\r█████░░░░░  step 500/1000  epoch 6/10  loss 0.5\033[K");
+    expect_shown("\r\033[K█████░░░░░  step 500/1000  epoch 6/10  loss 0.5");
     now = 1.05;  // before the next update
     progress.on_step(at_step(501));
     progress.on_warning("attention");
     expect_shown("\r\033[Kwarning: attention\r\n");
     now = 1.2;
     progress.on_step(at_step(600));
-    expect_shown("\r██████░░░░  step 600/1000  epoch 7/10  loss 0.5  0.80 s le…\033[K");
+    expect_shown("\r\033[K██████░░░░  step 600/1000  epoch 7/10  loss 0.5  0.80 s le…");
   }
   expect_shown("\r\033[K");
 }

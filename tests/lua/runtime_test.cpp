@@ -178,7 +178,7 @@ TEST_F(RuntimeTest, LimitsCpuTime) {
       run(runtime, code);
       FAIL() << code;
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "h.lua:1: the hook has run for 0.05 seconds: is there an endless loop?");
+      EXPECT_STREQ(error.what(), "h.lua:1: the hook has run for 0.05 s of CPU time: is there an endless loop?");
     }
     EXPECT_EQ(run(runtime, "return 'usable'"), "usable");
   }

@@ -60,7 +60,8 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
                       item.has("dropout") ? fmt::format(", dropout: {}", item["dropout"].number()) : "");
   text +=
       fmt::format("data: {{batch_size: {}, drop_last: {}, train: {}", item["batch"].integer(), flag("drop_last"), data);
-  text += flag("evaluate") ? ", eval: " + data + "}\n" : "}\n";
+  // PyTorch/XLA does not fill up the last batch.
+  text += flag("evaluate") ? ", eval: " + data + "}\neval: {pad_last: false}\n" : "}\n";
   text += item.has("rule") ? "optimizer: {type: hook}\n" : "optimizer: " + yaml_of(item["optimizer"]) + "\n";
   if (item.has("scheduler")) text += "scheduler: " + yaml_of(item["scheduler"]) + "\n";
   text += fmt::format("train: {{epochs: {}", item["epochs"].integer());
