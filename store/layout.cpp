@@ -92,6 +92,7 @@ void complete_table(Database& database, Database& newest, const Object& table) {
 }  // namespace
 
 void apply_migrations(Database& database, int64_t from, int64_t to) {
+  if (from == 0 && to == std::ssize(migrations())) return database.exec(newest_layout());
   for (int64_t next = from; next < to; ++next) {
     database.exec(migrations()[static_cast<size_t>(next)]);
     if (next + 1 == kPointColumns) convert_encoded_points(database);
@@ -110,6 +111,7 @@ void check_has_tables(Database& database, int64_t version) {
 }
 
 void check_not_newer(Database& database, int64_t version) {
+  if (names_in_file(database).empty()) return;  // a new store
   Layout given(version), newest(static_cast<int64_t>(migrations().size()));
   for (const Object& table : objects(newest.database, "table")) {
     const Columns expected = columns_of(given.database, table.name);

@@ -9,7 +9,8 @@ namespace runner::store {
 
 class Database;
 
-// Applies the migrations after the first `from`, up to the first `to`. Call it inside a transaction.
+// Applies the migrations after the first `from`, up to the first `to`. All migrations at once are applied as
+// newest_layout(). Call it inside a transaction.
 void apply_migrations(Database& database, int64_t from, int64_t to);
 
 // Throws Error(kStore) if tables are missing. They cannot be created again, because their rows are lost.

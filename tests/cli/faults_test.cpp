@@ -178,7 +178,7 @@ class FullDisk : public Faults {
 // A fault at one moment loses at most the checkpoint that was being saved, and saved ones are intact.
 TEST_F(FullDisk, AtOneMoment) {
   int64_t went_on = 0, warned = 0;
-  for (int64_t n = 1;; n += 7) {
+  for (int64_t n = 1;; n += 13) {
     SCOPED_TRACE(fmt::format("operation {} fails", n));
     clear();
     const Ended ended = exec({.fail_at = n, .code = SQLITE_FULL});
@@ -202,7 +202,7 @@ TEST_F(FullDisk, AtOneMoment) {
 
 TEST_F(FullDisk, FromOneMomentOn) {
   int64_t failed = 0;
-  for (int64_t n = 1;; n += 11) {
+  for (int64_t n = 1;; n += 19) {
     SCOPED_TRACE(fmt::format("operations from {} on fail", n));
     clear();
     const Ended ended = exec({.fail_at = n, .code = SQLITE_FULL, .for_good = true});
@@ -221,9 +221,9 @@ TEST_F(FullDisk, FromOneMomentOn) {
 // The disk stays full from some file size on, for every size. The run is in the store with its final status, or not at
 // all.
 TEST_F(FullDisk, EveryRecordedRunHasItsFinalStatus) {
-  constexpr rlim_t kStep = 2048;  // half a page, so that some writes are incomplete
+  constexpr rlim_t kStep = 6144;  // one and a half pages, so that some writes are incomplete
   std::map<std::string, int> ended_as;
-  for (rlim_t largest = 32 * kStep; ended_as["done"] < 4 && !HasFailure(); largest += kStep) {
+  for (rlim_t largest = 10 * kStep; ended_as["done"] < 4 && !HasFailure(); largest += kStep) {
     SCOPED_TRACE(fmt::format("files of at most {} bytes", largest));
     clear();
     const Ended ended = exec({}, largest);
@@ -240,7 +240,7 @@ TEST_F(FullDisk, EveryRecordedRunHasItsFinalStatus) {
     EXPECT_EQ(store.database().query_text("PRAGMA integrity_check"), "ok");
     ++ended_as[status];
   }
-  EXPECT_GT(ended_as["failed"], 20);
+  EXPECT_GT(ended_as["failed"], 8);
 }
 
 // ---- damaged checkpoints -------------------------------------------------------------------------------------------
