@@ -86,6 +86,7 @@ void WorkMeter::skip_time() {
 
 void WorkMeter::end(lua_State* state, std::string text) {
   end_ = std::move(text);
+  next_look_ = kAlways;
   lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
 }
 
@@ -107,6 +108,8 @@ void WorkMeter::look(lua_State* state) {
     if (lua_gethookcount(state) != kHookInterval) lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
     return;
   }
+  // The hook is that of one coroutine. In the others, each spend() raises the error.
+  next_look_ = kAlways;
   lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
   if (end_) {
     lua_pushlstring(state, end_->data(), end_->size());

@@ -1,6 +1,6 @@
 // Limits the resources of a Lua state: allocated memory, and the work of a call, counted in instructions and measured
-// in CPU time. Once one is exhausted, or the run is over, every instruction raises an error, so that no pcall can
-// continue.
+// in CPU time. Once one is exhausted, or the run is over, every instruction and every end of a pcall or a coroutine
+// raises an error, so that nothing can continue.
 //
 // Not thread-safe, like the state.
 #pragma once
@@ -56,6 +56,8 @@ class WorkMeter {
   const std::string* ended() const { return end_ ? &*end_ : nullptr; }
 
  private:
+  static constexpr int64_t kAlways = INT64_MAX;
+
   static void on_count(lua_State* state, lua_Debug* frame);
   void* refuse(lua_State* state, size_t size);
   void spend_bytes(lua_State* state, size_t bytes);
@@ -66,7 +68,7 @@ class WorkMeter {
   size_t refused_ = 0;       // size in bytes of the newest refused request; 0 if a later one succeeded
   int64_t of_call_ = 0;      // instruction budget of the current call
   int64_t left_ = 0;         // remaining instructions
-  int64_t next_look_ = 0;    // remaining instructions at the next check
+  int64_t next_look_ = 0;    // remaining instructions at the next check; kAlways once something is exhausted
   double seconds_left_ = 0;  // of CPU time
   double last_time_ = 0;     // CPU time of this thread at the last check
   int64_t collected_ = 0;    // instructions charged for garbage collections due to lack of memory

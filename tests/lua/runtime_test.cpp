@@ -124,6 +124,19 @@ TEST_F(RuntimeTest, StopsEndlessCode) {
             std::string::npos);
 }
 
+// Each level of a recursion catches the error of the next one and goes deep again.
+TEST_F(RuntimeTest, StopsEndlessCodeInNestedCoroutines) {
+  for (const std::string code : {
+           "local function f() local c = coroutine.wrap(function() for i = 1, 100 do pcall(f) end end) pcall(c) end "
+           "f()",
+           "local function f() local c = coroutine.create(function() for i = 1, 100 do pcall(f) coroutine.yield() end "
+           "end) while true do coroutine.resume(c) if coroutine.status(c) == 'dead' then break end end end "
+           "while true do pcall(f) end",
+           "local function f() for i = 1, 100 do xpcall(f, function() end) end end f()",
+       })
+    EXPECT_NE(error(code).find("the hook has run for 10 million Lua instructions"), std::string::npos) << error(code);
+}
+
 // Each case executes few instructions. It would finish within a tenth of the budget if only instructions counted.
 TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
   const std::string list = "local t = {} for i = 1, 1e4 do t[i] = i end ";
