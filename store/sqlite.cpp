@@ -246,7 +246,12 @@ void Database::check(std::string_view argument) {
   if (found == "ok") return;
   constexpr std::string_view kTitle = "*** in database main ***\n";
   if (found.starts_with(kTitle)) found.erase(0, kTitle.size());
-  fail_damaged(found.substr(0, found.find('\n')));
+  found.erase(std::min(found.find('\n'), found.size()));
+  // A page that cannot be read need not be damaged.
+  for (const int code : {SQLITE_NOMEM, SQLITE_IOERR})
+    if (found.ends_with(fmt::format("error code={}", code)))
+      throw SqliteError(code, message_of(path_, meaning_of(code), found));
+  fail_damaged(found);
 }
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <thread>
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "store/layout.h"
@@ -218,6 +220,16 @@ bool store_exists(const fs::path& path) {
   return !is_empty && fs::exists(path, error);
 }
 
+namespace {
+
+// Reading such a file may wait for ever, and it looks like a regular one.
+bool is_made_by_kernel(const fs::path& path) {
+  struct statfs system {};
+  return ::statfs(path.c_str(), &system) == 0 && (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC);
+}
+
+}  // namespace
+
 Store::Store(fs::path path) : path_(std::move(path)) {}
 
 Store::Store(Store&&) noexcept = default;
@@ -229,7 +241,7 @@ Store Store::open(const fs::path& path, Access access) {
   const fs::file_status status = fs::status(path, error);
   RUN_CHECK(!fs::is_directory(status), ErrorKind::kStore, "{} is a folder, not a store; choose a file with --db",
             path.string());
-  RUN_CHECK(!fs::exists(status) || fs::is_regular_file(status), ErrorKind::kStore,
+  RUN_CHECK(!fs::exists(status) || (fs::is_regular_file(status) && !is_made_by_kernel(path)), ErrorKind::kStore,
             "{} is a device or a pipe, not a store; choose a file with --db", path.string());
   Store store(path);
   store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,15 +10,15 @@
 
 #include "backends/runtime/available_memory.h"
 #include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 
 namespace runner::backends {
 namespace {
 
 [[noreturn]] void no_memory(size_t bytes, int error) {
   const bool is_limited = error == EFBIG;  // by setrlimit(2), since the memory is a file
-  fail(ErrorKind::kRun, "cannot share {} bytes of memory between processes: {}; {}", bytes, std::strerror(error),
-       is_limited ? "raise the file size limit, which applies to shared memory (ulimit -f)"
-                  : "use a smaller num_processes");
+  fail(ErrorKind::kRun, "cannot share {} bytes of memory between processes: {}; {}", bytes, system_reason(error),
+       is_limited ? "shared memory counts as a file" : "use a smaller num_processes");
 }
 
 void allocate(const Descriptor& file, size_t offset, size_t bytes) {

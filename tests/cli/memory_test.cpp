@@ -92,7 +92,7 @@ case $code in
   1 | 2 | 5) grep -q error: error || echo "$limit $value $*: no error" ;;
   *) echo "$limit $value $*: exit code $code" ;;
 esac
-! grep 'please report\|internal error' error
+! grep 'please report\|internal error\|Invalid argument' error
 )");
   int least = 50'000;  // KiB; with less, the loader or a library fails before main()
   while (run_command(fmt::format("ulimit -v {}; exec runner version", least), folder.path()).exit_code != 0)

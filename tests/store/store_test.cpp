@@ -361,6 +361,9 @@ TEST_F(StoreOpen, AFolderWithoutAccessIsTheReason) {
 TEST_F(StoreOpen, ADeviceIsNotAStore) {
   EXPECT_EQ(error_of([&] { Store::open("/dev/null", Access::kWrite); }),
             "store: /dev/null is a device or a pipe, not a store; choose a file with --db");
+  // Looks like a regular file. Reading others of its kind waits for ever.
+  EXPECT_EQ(error_of([&] { Store::open("/proc/self/status", Access::kWrite); }),
+            "store: /proc/self/status is a device or a pipe, not a store; choose a file with --db");
 }
 
 // If a folder becomes read-only while the log contains commits, readers read them through the log.

@@ -74,6 +74,11 @@ void check_started(int rank, int error) {
             error == EMFILE ? "use a smaller num_processes" : process_limits());
 }
 
+// Returns errno after a failed duplication. EINVAL: the smallest number asked for exceeds the limit of open files.
+int duplication_error() {
+  return errno == EINVAL ? EMFILE : errno;
+}
+
 // Starts `program` with both files at fixed descriptors. Returns 0 or an errno value. Signals of the terminal
 // and to the process group are blocked, since rank 0 handles them.
 int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& transport,
@@ -184,9 +189,9 @@ class RankLauncher::Impl {
     // Duplicate both first to descriptors that spawn() does not assign; otherwise one could be overwritten by the
     // other.
     const Descriptor transport(::fcntl(options_.descriptor, F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
-    check_started(rank, transport.number() < 0 ? errno : 0);
+    check_started(rank, transport.number() < 0 ? duplication_error() : 0);
     const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
-    check_started(rank, orders.number() < 0 ? errno : 0);
+    check_started(rank, orders.number() < 0 ? duplication_error() : 0);
     std::vector<std::string> words{"runner", kRankWord, std::to_string(rank), std::to_string(size),
                                    std::to_string(::getpid())};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
