@@ -42,11 +42,6 @@ std::optional<fs::path> find_near(const fs::path& store, const fs::path& old) {
   return std::nullopt;
 }
 
-// Output files are created where the recipe would now put them.
-bool is_output(const std::string& key) {
-  return key.starts_with("log.") || key == "profile.out";
-}
-
 // Whether "KEY=VALUE" replaces the key or a section that contains it.
 bool replaces(std::string_view override, std::string_view key) {
   return is_within(key, override.substr(0, override.find('=')));
@@ -59,7 +54,30 @@ Json::json_pointer pointer_to(const std::string& key) {
   return Json::json_pointer(text);
 }
 
+bool has_secret(const std::string& path) {
+  return path.find(kSecretStart) != std::string::npos;
+}
+
 }  // namespace
+
+// Output files are created where the recipe would now put them.
+bool is_output(std::string_view key) {
+  return key.starts_with("log.") || key == "profile.out";
+}
+
+std::vector<RecipeFile> input_files(const store::RecipeRecord& recipe, const std::string& resolved_json) {
+  std::vector<RecipeFile> files;
+  const Json resolved = Json::parse(resolved_json, nullptr, /*allow_exceptions=*/false);
+  const json::Value origins = json::parse(recipe.origins_json);
+  for (const auto& [key, origin] : json::members_of(origins)) {
+    const Json::json_pointer at = pointer_to(key);
+    const bool is_path = !json::text_of(json::member(origin, "written")).empty();
+    if (!is_path || is_output(key) || !resolved.contains(at) || !resolved[at].is_string()) continue;
+    const auto path = resolved[at].get<std::string>();
+    if (!has_secret(path)) files.push_back({key, path});
+  }
+  return files;
+}
 
 FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,
                       std::span<const std::string> overrides) {
@@ -72,8 +90,8 @@ FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,
     if (std::ranges::any_of(overrides, [&](const std::string& each) { return replaces(each, key); })) continue;
     const fs::path written = json::text_of(json::member(origin, "written"));
     const Json::json_pointer at = pointer_to(key);
-    const bool has_secret = written.string().find(kSecretStart) != std::string::npos;
-    if (written.empty() || written.is_absolute() || has_secret || !resolved.contains(at) || !resolved[at].is_string())
+    if (written.empty() || written.is_absolute() || has_secret(written.string()) || !resolved.contains(at) ||
+        !resolved[at].is_string())
       continue;
     const fs::path old = resolved[at].get<std::string>();
     if (is_there(old) || (is_output(key) && is_there(old.parent_path()))) continue;

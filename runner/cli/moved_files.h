@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/run_store.h"
@@ -22,5 +23,18 @@ struct FoundFiles {
 // Files of keys that `overrides` ("KEY=VALUE") replace are not looked for.
 FoundFiles find_files(const store::RecipeRecord& recipe, const std::filesystem::path& store,
                       std::span<const std::string> overrides = {});
+
+// A file that a recipe reads.
+struct RecipeFile {
+  std::string key;  // such as data.train.path
+  std::filesystem::path path;
+};
+
+// Whether a path of a recipe is that of an output file.
+bool is_output(std::string_view key);
+
+// Returns the files that a recorded recipe reads, at their present paths. It needs no secret variables: files whose
+// path contains a secret are left out. `resolved_json`: of find_files().
+std::vector<RecipeFile> input_files(const store::RecipeRecord& recipe, const std::string& resolved_json);
 
 }  // namespace runner::cli

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/data/data_file.h"
 #include "runner/train/run/run_data.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
@@ -47,22 +46,44 @@ store::Param::Value param_value(const schema::Value& value) {
   return {};
 }
 
-// No output may replace them, although not every command opens them.
-void remember_files_of(const schema::Recipe& recipe) {
-  std::vector<data::DataFile> files = data::files_of(recipe.data.train, "data.train");
-  if (recipe.data.eval) std::ranges::move(data::files_of(*recipe.data.eval, "data.eval"), std::back_inserter(files));
-  for (const data::DataFile& file : files) remember_used_file(file.path, "a data file of the run");
-  if (!recipe.hooks.empty()) remember_used_file(recipe.hooks, "the hook of the run");
+void remember_file(std::string_view key, const fs::path& path) {
+  remember_used_file(path, key.starts_with("data.") ? "a data file of the run"
+                           : key == "hooks"         ? "the hook of the run"
+                                                    : "a file that the run has read");
+}
+
+void remember_files_of(const schema::ReadResult& recipe) {
+  for (const schema::Leaf& leaf : recipe.leaves) {
+    const std::string* const path = leaf.value.text();
+    if (leaf.field->type == schema::FieldType::kPath && path != nullptr && !is_output(leaf.path))
+      remember_file(leaf.path, *path);
+  }
 }
 
 }  // namespace
 
+void remember_recorded_files(const store::RunDetails& run, const fs::path& store) {
+  const fs::path folder = fs::absolute(store).parent_path();
+  for (const store::AttemptProvenance& attempt : run.provenance)
+    for (const store::RecordedFile& file : attempt.provenance.data) remember_file(file.key, folder / file.path);
+  if (run.recipe.resolved_json.empty()) return;  // damaged
+  fs::path hook;
+  for (const RecipeFile& file : input_files(run.recipe, find_files(run.recipe, store).resolved_json)) {
+    remember_file(file.key, file.path);
+    if (file.key == "hooks") hook = file.path;
+  }
+  if (hook.empty()) return;
+  for (const store::AttemptSource& source : newest_of_kind(run, store::kHookSource))
+    remember_file("hooks", hook.parent_path() / source.path);
+}
+
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const fs::path& store,
                                    std::span<const std::string> overrides) {
+  remember_recorded_files(run, store);
   schema::ReadResult recipe = about_recorded_recipe(run.run.uid, [&] {
     return schema::read_resolved(find_files(run.recipe, store).resolved_json, overrides, recorded_file(run.run.uid));
   });
-  remember_files_of(recipe.recipe);
+  remember_files_of(recipe);
   return recipe;
 }
 

@@ -16,9 +16,14 @@
 
 namespace runner::cli {
 
+// No output of the command may replace the files that the run has read, as its record names them, from then on
+// (used_files.h), although not every command opens them. The recipe may be damaged or lack secret variables. `store`:
+// file of the store, near which moved files are looked for (moved_files.h).
+void remember_recorded_files(const store::RunDetails& run, const std::filesystem::path& store);
+
 // Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder
-// RUN` writes it, and give the command that prints it. No output of the command may replace files of the recipe from
-// then on (used_files.h). `store`: file of the store, near which moved files are looked for (moved_files.h).
+// RUN` writes it, and give the command that prints it. Calls remember_recorded_files(), and remembers the files of the
+// recipe with the overrides.
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
                                    std::span<const std::string> overrides = {});
 

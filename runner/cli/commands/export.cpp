@@ -112,9 +112,10 @@ bool lacks_secret(const schema::RecipeError& error) {
   });
 }
 
-// The recipe of a run; none if that part of the record is damaged, which an export of weights does not need. Only a
-// model needs the secret variables of the recipe.
+// The recipe of a run, whose files no output may replace; none if that part of the record is damaged, which an export of
+// weights does not need. Only a model needs the secret variables of the recipe.
 std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, const fs::path& store, bool for_model) {
+  remember_recorded_files(run, store);
   if (std::ranges::find(run.damage, "recipe", &store::Damage::part) != run.damage.end()) return std::nullopt;
   try {
     return recorded_recipe(run, store);
@@ -256,7 +257,7 @@ class Export {
   store::Store store_;
   const store::RunRow run_;  // found once, because @last can change meanwhile
   const store::RunDetails details_;
-  const std::optional<schema::ReadResult> recipe_;  // none if it is damaged; outputs do not replace its files
+  const std::optional<schema::ReadResult> recipe_;  // none if it is damaged
   report::AllPoints points_{store_, run_};
   json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
