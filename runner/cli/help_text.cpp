@@ -18,7 +18,7 @@ std::string exit_code_lines() {
 }
 
 std::string title(std::string_view text, bool color) {
-  return report::painted(text, report::Color::kBold, color);
+  return painted(text, Color::kBold, color);
 }
 
 std::string indented(std::string_view lines) {

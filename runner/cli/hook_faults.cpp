@@ -41,6 +41,10 @@ std::unique_ptr<train::Hooks> made(const schema::ReadResult& recipe, const train
 
 }  // namespace
 
+train::Print printer(report::Output& out) {
+  return [&out](std::string_view text) { out.talk(fmt::format("{}\n", text)); };
+}
+
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make) {
   return [&recipe, make = std::move(make)](const schema::Recipe& of_run) {
     std::unique_ptr<train::Hooks> hooks = made(recipe, make, of_run);

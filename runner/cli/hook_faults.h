@@ -1,10 +1,14 @@
 // Reports errors in a hook file like faults of the recipe that names it.
 #pragma once
 
+#include "runner/report/output.h"
 #include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
+
+// Returns a function that prints texts of hooks as messages. `out` must outlive it.
+train::Print printer(report::Output& out);
 
 // Wraps `make`. The result throws schema::RecipeError if the hook cannot be used or contradicts the recipe, with the
 // line of the hook file or else the recipe key. `recipe` must outlive the result.

@@ -1,5 +1,6 @@
 #include "runner/cli/loaded_model.h"
 
+#include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
 
 namespace runner::cli {
@@ -8,15 +9,15 @@ LoadedModel::LoadedModel(const StateOptions& options, report::Output& out)
     : chosen(load_chosen_state(options, options.run, options.state, out)),
       recipe(recorded_recipe(chosen.run, store_path(options))),
       hook(recorded_hook(chosen.run, recipe.recipe)),
-      model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
+      model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources, printer(out)), chosen.state, printer(out)) {}
 
 void LoadedModel::talk_warnings(report::Output& out) const {
   if (hook.files == RecordedHook::Files::kChanged) {
-    out.talk(report::warning_text(
+    out.colored_talk(report::warning_text(
         fmt::format("the hook {} has changed since the run's last attempt; using the recorded hook", hook.file),
         out.talk_color()));
   }
-  for (const std::string& text : model.warnings()) out.talk(report::warning_text(text, out.talk_color()));
+  for (const std::string& text : model.warnings()) out.colored_talk(report::warning_text(text, out.talk_color()));
 }
 
 }  // namespace runner::cli

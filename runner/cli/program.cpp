@@ -41,7 +41,7 @@ report::ColorMode color_mode(std::string_view word) {
 }
 
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
-  out.talk(report::error_text(error, out.talk_color()));
+  out.colored_talk(report::error_text(error, out.talk_color()));
   if (!json) return exit_code(error.kind());
   const auto document = call.command != nullptr ? *call.command->failure_document : report::failure_document;
   try {

@@ -48,12 +48,9 @@ class Follower : public train::Observer {
 void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
             const data::SharedData& data, backends::ProcessGroup& ranks) {
   Follower observer;
-  train::run_rank({.recipe = recipe,
-                   .make_hooks = lua::hooks_maker(hook, /*silent=*/true),
-                   .observer = observer,
-                   .stop = stop,
-                   .data = data},
-                  ranks);
+  train::run_rank(
+      {.recipe = recipe, .make_hooks = lua::hooks_maker(hook), .observer = observer, .stop = stop, .data = data},
+      ranks);
 }
 
 void follow_as_process(train::RankProcess& process) {

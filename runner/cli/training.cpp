@@ -91,8 +91,10 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                     .complete_provenance =
                         [&](store::Provenance& provenance) { report::add_git_state(provenance, start.folder); }},
       .rank_start = {.job = std::move(job), .follow = follower(start.hook)},
-      .make_hooks =
-          usable_hooks(attempt.recipe, lua::hooks_maker(start.hook, /*silent=*/false, report::xla::report_text)),
+      .make_hooks = usable_hooks(
+          attempt.recipe,
+          lua::hooks_maker(
+              start.hook, [&](std::string_view text) { observer.on_print(text); }, report::xla::report_text)),
       .observer = observer,
       .started = process_start(),
       .stop = stop};
@@ -132,10 +134,10 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {
-    out.talk(report::error_text(result.error->text, out.talk_color()));
+    out.colored_talk(report::error_text(result.error->text, out.talk_color()));
   }
-  out.data(options.json ? report::run_document(result)
-                        : report::summary_text(result, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::run_document(result)
+                                : report::summary_text(result, out.data_width(), out.data_color()));
   return result.exit_code;
 }
 

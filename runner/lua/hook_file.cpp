@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -30,7 +29,6 @@
 #include "runner/lua/transform.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/step/trace_once.h"
-#include "schema/base/text.h"
 
 namespace runner::lua {
 namespace {
@@ -56,10 +54,10 @@ std::vector<SourceFile> in_folder(const std::filesystem::path& folder, const std
 
 class LuaHooks : public train::Hooks {
  public:
-  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded, bool silent,
+  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded, train::Print out,
            MetricsReport report)
       : recipe_(recipe),
-        silent_(silent),
+        print_(std::move(out)),
         folder_(std::filesystem::path(recipe.hooks).parent_path()),
         runtime_({.folder = folder_,
                   .seed = static_cast<uint64_t>(recipe.seed),
@@ -414,8 +412,8 @@ class LuaHooks : public train::Hooks {
     if (accelerator_.run != nullptr) {
       const backends::ProcessGroup* const ranks = accelerator_.run->ranks();
       accelerator_.run->print(ranks != nullptr ? fmt::format("rank {}: {}", ranks->rank(), line) : std::string(line));
-    } else if (!silent_) {
-      std::fprintf(stderr, "%s\n", visible(line).c_str());
+    } else if (print_) {
+      print_(line);
     }
   }
 
@@ -497,7 +495,7 @@ class LuaHooks : public train::Hooks {
   }
 
   const schema::Recipe& recipe_;
-  const bool silent_;
+  const train::Print print_;
   std::array<bool, place_of(HookEvent::kCount)> has_{};
   std::map<std::string, bool, std::less<>> modes_;  // take_modes()
   const std::filesystem::path folder_;              // folder of the hook file
@@ -511,14 +509,14 @@ class LuaHooks : public train::Hooks {
 }  // namespace
 
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded,
-                                         bool silent, MetricsReport report) {
+                                         train::Print print, MetricsReport report) {
   if (recipe.hooks.empty()) return nullptr;
-  return std::make_unique<LuaHooks>(recipe, recorded, silent, report);
+  return std::make_unique<LuaHooks>(recipe, recorded, std::move(print), report);
 }
 
-train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent, MetricsReport report) {
-  return [recorded = std::move(recorded), silent, report](const schema::Recipe& recipe) {
-    return load_hooks(recipe, recorded, silent, report);
+train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, train::Print print, MetricsReport report) {
+  return [recorded = std::move(recorded), print = std::move(print), report](const schema::Recipe& recipe) {
+    return load_hooks(recipe, recorded, print, report);
   };
 }
 

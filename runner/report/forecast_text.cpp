@@ -7,6 +7,7 @@
 #include "runner/report/device_time.h"
 #include "runner/report/format.h"
 #include "runner/report/table.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 
@@ -36,7 +37,7 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
           ? ""
           : table.render(width, color) + fmt::format("HBM includes {} that runtime and compiler of a {} reserve\n",
                                                      bytes_text(row.reserved_bytes), row.name);
-  return forecast.unknown.empty() ? text : text + forecast.unknown + "\n";
+  return forecast.unknown.empty() ? text : text + visible(forecast.unknown) + "\n";
 }
 
 json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation) {

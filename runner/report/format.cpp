@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/color.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
 
@@ -118,13 +119,6 @@ std::string shortened(std::string_view text, int width) {
 }
 
 namespace {
-
-// Length of the colour code at text[at], such as "\033[31m"; 0 if there is none.
-size_t color_bytes(std::string_view text, size_t at) {
-  if (text.substr(at, 2) != "\033[") return 0;
-  const size_t end = text.find_first_not_of("0123456789;", at + 2);
-  return end != std::string_view::npos && text[end] == 'm' ? end + 1 - at : 0;
-}
 
 // Appends at most `width` columns of `line`. Colour codes of the removed part are kept, because they end earlier
 // colours.

@@ -7,6 +7,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
 #include "schema/base/duration.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -116,7 +117,7 @@ std::string gpu_text(const json::Value& gpu, int width, bool color) {
   std::string text;
   for (const Table& table : {memory_table(gpu), time_table(gpu), capture_table(gpu)})
     if (!table.empty()) text += '\n' + table.render(width, color);
-  if (const std::string line = advice(gpu); !line.empty()) text += '\n' + line + '\n';
+  if (const std::string line = advice(gpu); !line.empty()) text += '\n' + visible(line) + '\n';
   return text;
 }
 

@@ -1,7 +1,5 @@
 #include "runner/report/output.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -45,38 +43,27 @@ winsize size_of(int fd) {
   return size;
 }
 
-// Colours of painted() and of recipe errors.
-constexpr std::array<std::string_view, 8> kColors{"0", "1", "31", "32", "33", "34", "1;31", "1;32"};
-
-// Returns what is written for a text. `color`: whether codes of kColors stay.
-std::string printed(std::string_view text, bool color) {
+// Escapes unsafe characters. `color`: whether codes of painted() stay.
+std::string colored(std::string_view text, bool color) {
   std::string out;
   while (color) {
-    constexpr std::string_view kStart = "\033[";
-    const size_t start = text.find(kStart), end = text.find('m', start);
-    if (end == text.npos) break;
-    const std::string_view code = text.substr(start + kStart.size(), end - start - kStart.size());
-    const bool is_ours = std::ranges::find(kColors, code) != kColors.end();
+    size_t start = text.find('\033');
+    while (start != text.npos && color_bytes(text, start) == 0) start = text.find('\033', start + 1);
+    if (start == text.npos) break;
+    const size_t code = color_bytes(text, start);
     out += visible(text.substr(0, start));
-    const std::string_view sequence = text.substr(start, is_ours ? end + 1 - start : kStart.size());
-    is_ours ? out += sequence : out += visible(sequence);
-    text.remove_prefix(start + sequence.size());
+    out += text.substr(start, code);
+    text.remove_prefix(start + code);
   }
   return out + visible(text);
 }
 
-// As printed(), for texts on standard error, without the values of secrets.
+// As colored(), for texts on standard error, without the values of secrets.
 std::string message(std::string_view text, bool color) {
-  return printed(hide_secrets(std::string(text)), color);
+  return colored(hide_secrets(std::string(text)), color);
 }
 
 }  // namespace
-
-std::string painted(std::string_view text, Color color, bool enabled) {
-  constexpr std::array<std::string_view, 6> kCodes{"", "1", "31", "32", "33", "34"};
-  if (!enabled || color == Color::kNone || text.empty()) return std::string(text);
-  return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<size_t>(color)], text);
-}
 
 Output::Output(ColorMode mode, int data_fd, int talk_fd)
     : data_fd_(data_fd),
@@ -86,7 +73,11 @@ Output::Output(ColorMode mode, int data_fd, int talk_fd)
       live_(::isatty(talk_fd) == 1 && !is_dumb_terminal()) {}
 
 void Output::data(std::string_view text) {
-  write_data(printed(text, data_color_));
+  write_data(visible(text));
+}
+
+void Output::colored_data(std::string_view text) {
+  write_data(colored(text, data_color_));
 }
 
 void Output::raw(std::string_view content) {
@@ -101,6 +92,10 @@ void Output::write_data(std::string_view text) {
 }
 
 void Output::talk(std::string_view text) {
+  formats::write_all(talk_fd_, message(text, /*color=*/false));
+}
+
+void Output::colored_talk(std::string_view text) {
   formats::write_all(talk_fd_, message(text, talk_color_));
 }
 
@@ -109,7 +104,7 @@ void Output::say(std::string_view line) {
 }
 
 void Output::redraw_line(std::string_view text) {
-  formats::write_all(talk_fd_, (live_ ? "\r\033[K" : "") + message(text, talk_color_));
+  formats::write_all(talk_fd_, (live_ ? "\r\033[K" : "") + message(text, /*color=*/false));
 }
 
 void Output::redraw(int lines, std::string_view text) {

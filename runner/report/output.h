@@ -1,7 +1,8 @@
 // The two output channels of a command: data on stdout, messages on stderr, and the capabilities of each.
 //
 // Texts may come from other people's recipes, hooks and stores. Unsafe characters (is_unsafe() in schema/base/text.h)
-// are escaped in everything that is printed, except for the colours of painted() and in raw().
+// are escaped in everything that is printed, except in raw(). Colours of painted() stay only in a text that is printed
+// as coloured, into which texts of others come only by painted(), visible() or on_one_line().
 //
 // Failure to write data is an error, unless the reader has closed the pipe (`runner ls | head`). Failure to write
 // messages is ignored. Control sequences for colour and cursor are written only to terminals.
@@ -12,16 +13,12 @@
 #include <string>
 #include <string_view>
 
+#include "schema/base/color.h"
 #include "schema/base/error.h"
 
 namespace runner::report {
 
 enum class ColorMode { kAuto, kAlways, kNever };
-
-enum class Color { kNone, kBold, kRed, kGreen, kYellow, kBlue };
-
-// Returns `text` in a colour. Returns it unchanged if `enabled` is false or the colour is kNone.
-std::string painted(std::string_view text, Color color, bool enabled);
 
 class Output {
  public:
@@ -31,14 +28,17 @@ class Output {
 
   // Writes all of `text`: a table, a document, a text. Throws Error(kRun) with the system's error message.
   void data(std::string_view text);
+  // The same for a text with colours.
+  void colored_data(std::string_view text);
   // Writes the content of a file for another program. It stays as it is, except on a terminal.
   void raw(std::string_view content);
   void talk(std::string_view text);
+  void colored_talk(std::string_view text);  // with colours
   // Writes one line, without a newline in `line`: newlines become spaces.
   void say(std::string_view line);
   // Writes `text` in place of the line of the cursor, if it can be redrawn (live()), and erases the rest of that line.
   void redraw_line(std::string_view text);
-  // Writes `text` in place of the last `lines` lines.
+  // Writes `text`, with colours, in place of the last `lines` lines.
   void redraw(int lines, std::string_view text);
 
   bool data_color() const { return data_color_; }

@@ -69,7 +69,7 @@ void ProgressReporter::on_evaluation(const train::RunProgress& progress, const s
 
 void ProgressReporter::on_warning(std::string_view text) {
   erase();
-  out_.talk(warning_text(text, out_.talk_color()));
+  out_.colored_talk(warning_text(text, out_.talk_color()));
 }
 
 void ProgressReporter::on_print(std::string_view text) {

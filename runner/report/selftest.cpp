@@ -7,6 +7,7 @@
 #include "runner/report/table.h"
 #include "schema/base/duration.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -61,7 +62,7 @@ std::string selftest_text(Results results, int width, bool color) {
   }
   std::string text = table.render(width, color);
   for (const ScenarioResult& result : results) {
-    if (!result.passed()) text += failed_checks(result);
+    if (!result.passed()) text += visible(failed_checks(result));
   }
   const int64_t passed = count_passed(results);
   return text + fmt::format("\n{} passed, {} failed, {}\n", passed, std::ssize(results) - passed,

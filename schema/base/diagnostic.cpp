@@ -1,6 +1,8 @@
 #include "schema/base/diagnostic.h"
 
+#include "schema/base/color.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::schema {
 namespace {
@@ -54,12 +56,6 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kBadExpression, "bad-expression", "an expression of `ls`, or SQL, cannot be parsed"},
 };
 
-struct Style {
-  const char *bold, *red, *green, *reset;
-};
-constexpr Style kPlain{"", "", "", ""};
-constexpr Style kColour{"\033[1m", "\033[1;31m", "\033[1;32m", "\033[0m"};
-
 constexpr size_t kMaxLine = 160;  // characters of a source line that are shown
 constexpr size_t kMargin = 60;    // characters before the fault in a line that is cut
 
@@ -74,14 +70,15 @@ size_t offset_of(std::string_view text, size_t index) {
   return at;
 }
 
-void append_excerpt(std::string& out, const Diagnostic& d, const Style& style) {
+void append_excerpt(std::string& out, const Diagnostic& d, bool colour) {
   size_t start = 0;
   const size_t column = static_cast<size_t>(d.where.column) - 1;
   if (column + static_cast<size_t>(d.width) > kMaxLine) start = column > kMargin ? column - kMargin : 0;
   const std::string_view rest = std::string_view(d.source_line).substr(offset_of(d.source_line, start));
   const std::string_view shown = rest.substr(0, offset_of(rest, kMaxLine));
   const size_t width = std::min(static_cast<size_t>(d.width), kMaxLine - (column - start));
-  out += fmt::format("  {}\n  {:{}}{}^{:~<{}}{}\n", shown, "", column - start, style.green, "", width - 1, style.reset);
+  out += fmt::format("  {}\n  {:{}}{}\n", visible(shown), "", column - start,
+                     painted('^' + std::string(width - 1, '~'), Color::kBoldGreen, colour));
 }
 
 }  // namespace
@@ -95,13 +92,12 @@ std::string_view name_of(ErrorId id) {
 }
 
 std::string render_text(std::span<const Diagnostic> diagnostics, bool colour) {
-  const Style& style = colour ? kColour : kPlain;
   std::string out;
   for (const Diagnostic& d : diagnostics) {
-    out += fmt::format("{}{}: {}error:{} {}{} [{}]\n", style.bold, d.where.to_string(), style.red, style.reset,
-                       d.message, style.reset, name_of(d.id));
-    if (!d.source_line.empty()) append_excerpt(out, d, style);
-    if (!d.hint.empty()) out += fmt::format("hint: {}\n", d.hint);
+    out += fmt::format("{} {} {} [{}]\n", painted(d.where.to_string() + ':', Color::kBold, colour),
+                       painted("error:", Color::kBoldRed, colour), visible(d.message), name_of(d.id));
+    if (!d.source_line.empty()) append_excerpt(out, d, colour);
+    if (!d.hint.empty()) out += fmt::format("hint: {}\n", visible(d.hint));
   }
   return out;
 }

@@ -16,8 +16,9 @@
 namespace runner::cli::testing {
 namespace {
 
-// Ends with a line that looks like an error of the program.
-constexpr std::string_view kHostile = "\x1b]0;title\x07\x1b[8m\u009b31m\u202E\u2066\x7f\r\nerror: fake";
+// Contains a word in the colour of errors, and ends with a line that looks like an error of the program.
+constexpr std::string_view kHostile =
+    "\x1b[1;31mforged\x1b[0m\x1b[31mforged\x1b]0;title\x07\x1b[8m\u009b31m\u202E\u2066\x7f\r\nerror: fake";
 
 // Appends kHostile to every text of the store that no constraint fixes, except for JSON documents.
 void make_hostile(const std::filesystem::path& path) {
@@ -57,6 +58,16 @@ std::string shown_by(const Folder& folder, const std::string& command) {
   EXPECT_EQ(obeyed(result.err), "") << command;
   EXPECT_EQ(("\n" + result.out).find("\nerror: fake"), std::string::npos) << command << '\n' << visible(result.out);
   return result.out + result.err;
+}
+
+// Runs a command with colours. None may come from a hostile text, which has one before "forged" only.
+void expect_own_colors(const Folder& folder, const std::string& command) {
+  const Result result = run_command("timeout 60 runner --color always " + command, folder.path());
+  EXPECT_LT(result.exit_code, 6) << command << '\n' << result.err;
+  for (const std::string& text : {result.out, result.err}) {
+    EXPECT_EQ(text.find("\x1b[1;31mforged"), std::string::npos) << command << '\n' << visible(text);
+    EXPECT_EQ(text.find("\x1b[31mforged"), std::string::npos) << command << '\n' << visible(text);
+  }
 }
 
 TEST(HostileTexts, OfAStoreAreEscapedByEveryCommand) {
@@ -107,6 +118,7 @@ TEST(HostileTexts, OfAStoreAreEscapedByEveryCommand) {
                                 "gc --grace 0"}) {
     shown_by(folder, "runner " + command);
     shown_by(folder, "runner --color never " + command);
+    expect_own_colors(folder, command);
   }
 
   for (const std::string& command :
@@ -120,6 +132,21 @@ TEST(HostileTexts, OfAStoreAreEscapedByEveryCommand) {
       EXPECT_NO_THROW(support::Json::parse(result.out)) << command << '\n' << result.out;
     }
   }
+}
+
+TEST(HostileTexts, OfAHookHaveNoColors) {
+  const Folder folder;
+  write_text(folder / "r.yaml",
+             "schema_version: 1\nname: r\nhooks: h.lua\nmodel: {type: linear}\n"
+             "data: {train: {format: synthetic, samples: 8, features: [2], classes: 2}, batch_size: 4}\n"
+             "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 1}\n");
+  const std::string print = "(\"\\27[31mforged\\27[0m \\27[1;31mforged\\27[0m\")";
+  write_text(folder / "h.lua",
+             "print" + print + "\nreturn {on_run_end = function(acc) acc:print" + print + " error" + print + " end}\n");
+  for (const char* command : {"check r.yaml", "plan r.yaml", "exec r.yaml --quiet", "show @last", "eval r"})
+    expect_own_colors(folder, command);
+  EXPECT_NE(run_command("runner --color always check r.yaml", folder.path()).err.find("\\x1b[31mforged"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -237,6 +237,17 @@ TEST_F(OutputTest, FailureToWriteDataIsAnError) {
   }
 }
 
+TEST_F(OutputTest, ColorsOfOthersAreEscaped) {
+  Output out(ColorMode::kAlways, data_, talk_);
+  const std::string forged = "\x1b[1;31merror:\x1b[0m";
+  out.data(forged);
+  out.talk(forged);
+  EXPECT_EQ(text("out"), "\\x1b[1;31merror:\\x1b[0m");
+  EXPECT_EQ(text("err"), text("out"));
+  out.colored_talk(painted(forged, Color::kRed, true));
+  EXPECT_EQ(text("err"), text("out") + "\x1b[31m" + text("out") + "\x1b[0m");
+}
+
 class TerminalTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -52,6 +52,19 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& pr
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return text.starts_with(prefix); });
 }
 
+// Text on standard error passes through report::Output, which hides secrets and escapes control sequences. Exceptions
+// cannot use it: signal handlers, exhausted memory.
+TEST(Tree, OnlyOutputWritesMessages) {
+  const std::vector<std::string> exceptions{"runner/report/output.cpp", "runner/cli/interrupt.cpp",
+                                            "runner/cli/out_of_memory.cpp"};
+  for (const Source& source : sources()) {
+    if (!source.path.starts_with("runner/") || std::ranges::find(exceptions, source.path) != exceptions.end()) continue;
+    for (const char* writer : {"printf(stderr", "fputs(", "fwrite(", "perror(", "std::cerr", "std::clog", "std::cout",
+                               "write(STDERR_FILENO", "std::printf", "std::puts"})
+      EXPECT_EQ(source.text.find(writer), std::string::npos) << source.path << ": " << writer;
+  }
+}
+
 TEST(Tree, FoldersIncludeOnlyLowerFolders) {
   const std::vector<std::string> ours{"schema/", "backends/", "store/", "runner/", "tests/", "bench/"};
   const std::map<std::string, std::vector<std::string>> allowed{

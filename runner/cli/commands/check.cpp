@@ -33,9 +33,9 @@ struct Trial {
 };
 
 // Does what a run does before its first step, and compiles the steps.
-Trial try_out(const schema::ReadResult& read) {
+Trial try_out(const schema::ReadResult& read, const train::Print& print) {
   const schema::Recipe& recipe = read.recipe;
-  const train::MakeHooks make = usable_hooks(read, lua::hooks_maker());
+  const train::MakeHooks make = usable_hooks(read, lua::hooks_maker({}, print));
   const std::unique_ptr<train::Hooks> hooks = make(recipe);
   train::Session session(recipe, hooks.get());
   train::check_steps(session, hooks.get(), make);
@@ -48,12 +48,12 @@ int check(const CheckOptions& options, report::Output& out) {
   const schema::ReadResult recipe = read_recipe_file(options, out);
   Trial trial;
   if (options.static_only) {
-    unrecorded([&] { usable_hooks(recipe, lua::hooks_maker())(recipe.recipe); });
+    unrecorded([&] { usable_hooks(recipe, lua::hooks_maker({}, printer(out)))(recipe.recipe); });
   } else {
-    trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe); }); });
+    trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe, printer(out)); }); });
   }
   for (const auto& warnings : {train::start_warnings(recipe), trial.warnings})
-    for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
+    for (const std::string& text : warnings) out.colored_talk(report::warning_text(text, out.talk_color()));
   if (options.json) {
     out.data(schema::render_json({}));
   } else {

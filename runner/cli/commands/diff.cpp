@@ -19,13 +19,13 @@ int diff(const DiffOptions& options, report::Output& out) {
   const store::RunDetails a = store::show_intact_parts(store, store::find_run(store, options.run));
   const store::RunDetails b = store::show_intact_parts(store, store::find_run(store, options.other_run));
   const report::Comparison comparison = report::compare(a, b);
-  out.data(options.json ? report::comparison_document(comparison)
-                        : report::comparison_text(comparison, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::comparison_document(comparison)
+                                : report::comparison_text(comparison, out.data_width(), out.data_color()));
   for (const store::RunDetails* run : {&a, &b}) {
     for (const store::Damage& damage : run->damage) {
       const std::string text =
           fmt::format("compared without the {} of run {}: {}", damage.part, run->run.uid, damage.message);
-      out.talk(report::error_text(text, out.talk_color()));
+      out.colored_talk(report::error_text(text, out.talk_color()));
     }
   }
   return comparison.damage.empty() ? 0 : exit_code(ErrorKind::kStore);

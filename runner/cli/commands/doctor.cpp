@@ -10,7 +10,8 @@ namespace {
 
 int doctor(const Options& options, report::Output& out) {
   const report::Environment found = report::inspect_environment(store_path(options), version());
-  out.data(options.json ? report::environment_document(found) : report::environment_text(found, out.data_color()));
+  out.colored_data(options.json ? report::environment_document(found)
+                                : report::environment_text(found, out.data_color()));
   return 0;
 }
 

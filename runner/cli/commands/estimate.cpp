@@ -27,10 +27,10 @@ constexpr std::array kChoices{Choice{schema::Precision::kNo, "no"}, Choice{schem
 // Returns the memory estimate in a precision; nullopt if the memory does not suffice and it is not the precision of the
 // recipe. Loads its own hooks, because a hook creates a model only once.
 std::optional<train::StepEstimate> estimate_in(const schema::Recipe& recipe, schema::Precision precision,
-                                               const train::Session& session) {
+                                               const train::Session& session, const train::Print& print) {
   schema::Recipe other = recipe;
   other.mixed_precision = precision;
-  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(other);
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(other, {}, print);
   try {
     return train::estimate_steps(other, session.data, session.plan, *session.device, hooks.get());
   } catch (const backends::OutOfMemory&) {
@@ -39,14 +39,14 @@ std::optional<train::StepEstimate> estimate_in(const schema::Recipe& recipe, sch
   }
 }
 
-std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& read) {
+std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& read, const train::Print& print) {
   const schema::Recipe& recipe = read.recipe;
-  const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(recipe);
+  const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker({}, print))(recipe);
   const train::Session session(recipe, hooks.get());
   std::vector<report::PrecisionEstimate> estimates;
   for (const Choice& choice : kChoices) {
-    estimates.push_back(
-        {choice.name, choice.precision == recipe.mixed_precision, estimate_in(recipe, choice.precision, session)});
+    estimates.push_back({choice.name, choice.precision == recipe.mixed_precision,
+                         estimate_in(recipe, choice.precision, session, print)});
   }
   return estimates;
 }
@@ -54,9 +54,10 @@ std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& re
 int estimate(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult read = read_recipe_file(options, out);
   const schema::Recipe& recipe = read.recipe;
-  const std::vector<report::PrecisionEstimate> estimates = unrecorded([&] { return estimates_of(read); });
-  out.data(options.json ? report::estimate_document(estimates, recipe.num_processes)
-                        : report::estimate_text(estimates, recipe.num_processes, out.data_width(), out.data_color()));
+  const std::vector<report::PrecisionEstimate> estimates = unrecorded([&] { return estimates_of(read, printer(out)); });
+  out.colored_data(options.json
+                       ? report::estimate_document(estimates, recipe.num_processes)
+                       : report::estimate_text(estimates, recipe.num_processes, out.data_width(), out.data_color()));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "runner/cli/commands/shared_options.h"
+#include "runner/cli/hook_faults.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/model_files.h"
@@ -97,9 +98,10 @@ void check_model_file(const std::string& file) {
 
 // Returns the contents of the file. Fails like other unusable options if the hook's model cannot be traced for
 // predictions.
-std::string convert_to_onnx(const train::ExportedModel& model, std::unique_ptr<train::Hooks> hooks) {
+std::string convert_to_onnx(const train::ExportedModel& model, std::unique_ptr<train::Hooks> hooks,
+                            const train::Print& print) {
   try {
-    return train::onnx_file(model, std::move(hooks));
+    return train::onnx_file(model, std::move(hooks), print);
   } catch (Error& error) {
     if (error.kind() == ErrorKind::kRun) error.set_kind(ErrorKind::kUsage);
     throw error.note("the model cannot be exported as ONNX; write a .safetensors file");
@@ -112,8 +114,8 @@ bool lacks_secret(const schema::RecipeError& error) {
   });
 }
 
-// The recipe of a run, whose files no output may replace; none if that part of the record is damaged, which an export of
-// weights does not need. Only a model needs the secret variables of the recipe.
+// The recipe of a run, whose files no output may replace; none if that part of the record is damaged, which an export
+// of weights does not need. Only a model needs the secret variables of the recipe.
 std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, const fs::path& store, bool for_model) {
   remember_recorded_files(run, store);
   if (std::ranges::find(run.damage, "recipe", &store::Damage::part) != run.damage.end()) return std::nullopt;
@@ -221,8 +223,9 @@ class Export {
     std::vector<std::string> files = {options_.model_file};
     if (is_onnx(options_.model_file)) {
       std::unique_ptr<train::Hooks> hooks;
-      if (recipe_) hooks = lua::load_hooks(recipe_->recipe, recorded_hook(details_, recipe_->recipe).sources);
-      formats::write_file(options_.model_file, convert_to_onnx(model, std::move(hooks)));
+      if (recipe_)
+        hooks = lua::load_hooks(recipe_->recipe, recorded_hook(details_, recipe_->recipe).sources, printer(out_));
+      formats::write_file(options_.model_file, convert_to_onnx(model, std::move(hooks), printer(out_)));
     } else {
       files = train::export_model(model, options_.model_file, most);
     }
@@ -238,7 +241,7 @@ class Export {
     folder_ = wrote(options_.folder, "the run as files" + report::source_kinds_text(details));
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
-      out_.talk(report::error_text(text, out_.talk_color()));
+      out_.colored_talk(report::error_text(text, out_.talk_color()));
       if (error_.is_null()) error_ = report::error_value(text);
     }
   }

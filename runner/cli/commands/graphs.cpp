@@ -76,12 +76,12 @@ int graphs(const GraphsOptions& options, report::Output& out) {
     if (options.json) {
       out.data(report::graphs_document(std::vector<store::DeviceReport>{{attempt, {*graph}, ""}}));
     } else {
-      out.data(texts ? text_of(*graph, options.hlo) : report::graph_text(*graph, out.data_color()));
+      texts ? out.data(text_of(*graph, options.hlo)) : out.colored_data(report::graph_text(*graph, out.data_color()));
     }
     return 0;
   }
-  out.data(options.json ? report::graphs_document(reports)
-                        : report::graphs_text(reports, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::graphs_document(reports)
+                                : report::graphs_text(reports, out.data_width(), out.data_color()));
   return 0;
 }
 

@@ -8,8 +8,8 @@ namespace runner::cli {
 namespace {
 
 int help(const TopicOptions& options, report::Output& out) {
-  out.data(options.command.empty() ? program_help(out.data_color())
-                                   : command_help(known_command(options.command), out.data_color()));
+  out.colored_data(options.command.empty() ? program_help(out.data_color())
+                                           : command_help(known_command(options.command), out.data_color()));
   return 0;
 }
 

@@ -48,7 +48,7 @@ int ls(const LsOptions& options, report::Output& out) {
   } else {
     const report::Table table =
         has_default_columns ? report::runs_table(selection) : report::selection_table(selection);
-    out.data(table.render(out.data_width(), out.data_color()));
+    out.colored_data(table.render(out.data_width(), out.data_color()));
   }
   return 0;
 }

@@ -24,7 +24,7 @@ void list_all(store::Store& store, const store::RunRow& run, bool json, report::
   } else if (metrics.empty()) {
     out.say(fmt::format("run {} has no metrics", run.uid));
   } else {
-    out.data(report::metrics_table(metrics).render(out.data_width(), out.data_color()));
+    out.colored_data(report::metrics_table(metrics).render(out.data_width(), out.data_color()));
   }
 }
 

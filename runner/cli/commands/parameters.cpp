@@ -39,7 +39,7 @@ int parameters(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult read = read_recipe_file(options, out);
   const schema::Recipe& recipe = read.recipe;
   const std::unique_ptr<train::Hooks> hooks =
-      unrecorded([&] { return usable_hooks(read, lua::hooks_maker())(recipe); });
+      unrecorded([&] { return usable_hooks(read, lua::hooks_maker({}, printer(out)))(recipe); });
   nn::Model model;
   const train::Optimizers optimizers = unrecorded([&] {
     return in_hook_file([&] {
@@ -66,7 +66,7 @@ int parameters(const RecipeOptions& options, report::Output& out) {
                frozen ? "frozen" : std::to_string(row.group), frozen ? "" : report::rounded_text(row.rule->hyper.lr),
                frozen ? "" : report::rounded_text(row.rule->hyper.weight_decay)});
   }
-  out.data(table.render(out.data_width(), out.data_color()));
+  out.colored_data(table.render(out.data_width(), out.data_color()));
   out.say(fmt::format("{}, {} of them trained", count_text(model.parameters.elements(), "number"),
                       model.parameters.trainable_elements()));
   return 0;

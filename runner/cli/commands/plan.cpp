@@ -72,15 +72,16 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 constexpr std::string_view kUnknown = "unknown before the run: ";
 
 // Loads its own hooks, because a hook creates a model only once.
-std::optional<train::RunForecast> graphs_of(const train::Session& session) {
+std::optional<train::RunForecast> graphs_of(const train::Session& session, const train::Print& print) {
   if (!train::device_rules(session.recipe).traces_graphs) return std::nullopt;
-  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe, {}, print);
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
 // Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
-report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks) {
-  report::PlanForecast forecast{.graphs = graphs_of(session)};
+report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
+                                 const train::Print& print) {
+  report::PlanForecast forecast{.graphs = graphs_of(session, print)};
   if (forecast.graphs && !forecast.graphs->unknown.empty()) {
     forecast.unknown = fmt::format("{}see below", kUnknown);
     return forecast;
@@ -100,14 +101,14 @@ struct PlanReport {
   std::string text;  // or JSON document
 };
 
-PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, const report::Output& out) {
-  const train::MakeHooks make_hooks = usable_hooks(read, lua::hooks_maker());
+PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, report::Output& out) {
+  const train::MakeHooks make_hooks = usable_hooks(read, lua::hooks_maker({}, printer(out)));
   const std::unique_ptr<train::Hooks> hooks = make_hooks(read.recipe);
   // Checks the limit before allocating memory per sample (data, order).
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   train::Session session(read.recipe, hooks.get());
-  const report::PlanForecast forecast = forecast_of(session, hooks.get(), make_hooks);
+  const report::PlanForecast forecast = forecast_of(session, hooks.get(), make_hooks, printer(out));
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   PlanReport plan{.warnings = warnings_of(read, session, forecast.graphs), .text = {}};
   if (!options.json) {
@@ -127,8 +128,8 @@ int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = read_recipe_file(options, out);
   const PlanReport plan = unrecorded([&] { return plan_of(read, options, out); });
-  for (const std::string& text : plan.warnings) out.talk(report::warning_text(text, out.talk_color()));
-  out.data(plan.text);
+  for (const std::string& text : plan.warnings) out.colored_talk(report::warning_text(text, out.talk_color()));
+  out.colored_data(plan.text);
   return 0;
 }
 

@@ -142,7 +142,7 @@ int plot(const PlotOptions& options, report::Output& out) {
   if (options.json) {
     out.data(document(metric, curves, series, by_time, 2 * style.width));
   } else if (options.svg_file.empty()) {
-    out.data(report::plot_text(curves, style));
+    out.colored_data(report::plot_text(curves, style));
   }
   return 0;
 }

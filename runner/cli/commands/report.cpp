@@ -70,10 +70,10 @@ int metrics_report(const ReportOptions& options, report::Output& out) {
             "prints one",
             name);
   for (const std::string& warning : report::xla::reading_warnings(*reading, name)) {
-    out.talk(report::warning_text(warning, out.talk_color()));
+    out.colored_talk(report::warning_text(warning, out.talk_color()));
   }
-  out.data(options.json ? report::xla::analysis_document(*reading, options.file)
-                        : report::xla::analysis_text(*reading, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::xla::analysis_document(*reading, options.file)
+                                : report::xla::analysis_text(*reading, out.data_width(), out.data_color()));
   return 0;
 }
 

@@ -31,9 +31,9 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
         "run {} is already finished{}", details.run.uid,
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
     store::Store store = open_store(options);
-    out.data(options.json
-                 ? details.run.summary_json
-                 : report::show_text(details, more_of(store, details.run), out.data_width(), out.data_color()));
+    out.colored_data(options.json
+                         ? details.run.summary_json
+                         : report::show_text(details, more_of(store, details.run), out.data_width(), out.data_color()));
     return 0;
   }
   if (options.state.empty() && !options.quiet) note_better_state(details, out);

@@ -58,8 +58,8 @@ int selftest(const SelftestOptions& options, report::Output& out) {
     }
   }
   if (out.live()) out.redraw_line("");
-  out.data(options.json ? report::selftest_document(results)
-                        : report::selftest_text(results, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::selftest_document(results)
+                                : report::selftest_text(results, out.data_width(), out.data_color()));
   return std::ranges::all_of(results, &report::ScenarioResult::passed) ? 0 : exit_code(ErrorKind::kRun);
 }
 

@@ -87,10 +87,10 @@ int show(const ShowOptions& options, report::Output& out) {
   note_namesakes(store, details.run, options.run, out);
   if (options.recipe) return show_recipe(details, out);
   const report::MoreOfRun more = more_of(store, details.run);
-  out.data(options.json ? report::show_document(details, more)
-                        : report::show_text(details, more, out.data_width(), out.data_color()));
+  out.colored_data(options.json ? report::show_document(details, more)
+                                : report::show_text(details, more, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {
-    out.talk(
+    out.colored_talk(
         report::error_text(fmt::format("shown without its {}: {}", damage.part, damage.message), out.talk_color()));
   }
   return details.damage.empty() ? 0 : exit_code(ErrorKind::kStore);

@@ -23,7 +23,7 @@ int sql(const SqlOptions& options, report::Output& out) {
   } else if (options.format == "csv") {
     out.raw(report::rows_csv(result.columns, result.rows));
   } else {
-    out.data(report::rows_table(result.columns, result.rows).render(out.data_width(), out.data_color()));
+    out.colored_data(report::rows_table(result.columns, result.rows).render(out.data_width(), out.data_color()));
   }
   return 0;
 }

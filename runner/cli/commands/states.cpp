@@ -16,7 +16,7 @@ int states(const RunOptions& options, report::Output& out) {
   } else if (states.empty()) {
     out.say(fmt::format("run {} has no states", run.uid));
   } else {
-    out.data(report::states_table(states).render(out.data_width(), out.data_color()));
+    out.colored_data(report::states_table(states).render(out.data_width(), out.data_color()));
   }
   return 0;
 }

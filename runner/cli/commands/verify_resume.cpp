@@ -39,7 +39,7 @@ int verify_resume(const VerifyResumeOptions& options, report::Output& out) {
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
-      .make_hooks = usable_hooks(recipe, lua::hooks_maker({}, /*silent=*/false, report::xla::report_text)),
+      .make_hooks = usable_hooks(recipe, lua::hooks_maker({}, printer(out), report::xla::report_text)),
       .job = std::move(job),
       .follow = follower({}),
       .summary = report::run_document,

@@ -137,8 +137,8 @@ std::string findings_text(const Analysis& analysis, bool color) {
   std::string text =
       analysis.findings.empty() ? "\nno findings: PyTorch/XLA's own analysis would not warn either\n" : "";
   for (const Finding& finding : analysis.findings) {
-    text += fmt::format("\n{} {}\n  {}\n", painted(fmt::format("{}:", finding.id), Color::kYellow, color), finding.text,
-                        finding.advice);
+    text += fmt::format("\n{} {}\n  {}\n", painted(fmt::format("{}:", finding.id), Color::kYellow, color),
+                        visible(finding.text), visible(finding.advice));
   }
   return text;
 }

@@ -83,6 +83,10 @@ class Hooks : public StepHooks {
   virtual void check_registered() {}
 };
 
+// Prints a text of a hook and a newline, from any thread; null discards the text. Such texts may contain secrets
+// (schema/base/secrets.h) and control sequences.
+using Print = std::function<void(std::string_view text)>;
+
 // Returns null if the recipe names no hook. Throws Error(kRecipe) with the line if the file cannot be used.
 using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;
 

@@ -1,18 +1,16 @@
 #include "runner/train/loop/run_stand_in.h"
 
 #include <algorithm>
-#include <cstdio>
-
-#include "schema/base/text.h"
+#include <utility>
 
 namespace runner::train {
 
-RunStandIn::View ended_run(const Checkpoint& checkpoint) {
+RunStandIn::View ended_run(const Checkpoint& checkpoint, Print print) {
   return {.epoch = checkpoint.position.epoch,
           .step = checkpoint.counters.steps,
           .steps = checkpoint.counters.steps,
           .accumulation = std::max<int64_t>(checkpoint.accumulation, 1),
-          .print = [](std::string_view text) { std::fprintf(stderr, "%s\n", visible(text).c_str()); }};
+          .print = std::move(print)};
 }
 
 }  // namespace runner::train

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +18,8 @@ class RunStandIn final : public HookRun {
   // What the hook sees of a run.
   struct View {
     int64_t epoch = 0, step = 0, steps = 0, accumulation = 1;
-    backends::ProcessGroup* ranks = nullptr;                // null: this process trains alone
-    std::function<void(std::string_view)> print = nullptr;  // null: discards the text
+    backends::ProcessGroup* ranks = nullptr;  // null: this process trains alone
+    Print print = nullptr;
   };
 
   // Is attached to `hooks` while it exists. `hooks`: null if there is no hook; must outlive the object.
@@ -47,7 +46,7 @@ class RunStandIn final : public HookRun {
   const View view_;
 };
 
-// Returns the view of a run that has ended with a checkpoint. Text goes to the error stream.
-RunStandIn::View ended_run(const Checkpoint& checkpoint);
+// Returns the view of a run that has ended with a checkpoint.
+RunStandIn::View ended_run(const Checkpoint& checkpoint, Print print);
 
 }  // namespace runner::train

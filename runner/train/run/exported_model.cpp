@@ -130,14 +130,14 @@ schema::Recipe in_f32(schema::Recipe recipe) {
 
 }  // namespace
 
-std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks) {
+std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks, Print print) {
   RUN_CHECK(model.recipe != nullptr, ErrorKind::kStore,
             "an ONNX file needs the recipe of the run, which is damaged; write a .safetensors file");
   const schema::Recipe recipe = in_f32(*model.recipe);
   const Checkpoint checkpoint = checkpoint_of(model.state);
   const data::Encoding encoding = data::completed(checkpoint.encoding, recipe.train);
   backends::ModelledDevice device(backends::make_cpu_device(1, {}));
-  const RunStandIn run(hooks.get(), ended_run(checkpoint));
+  const RunStandIn run(hooks.get(), ended_run(checkpoint, std::move(print)));
   const Trainer trainer(recipe, encoding, device, hooks.get());
   constexpr int64_t kOneBatch = 2, kOtherBatch = 3;
   const RecordedForward one = record_forward(trainer.builder(), kOneBatch),

@@ -28,8 +28,8 @@ bool has_average(const store::LoadedState& state);
 std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size);
 
 // Returns the model with its computation as an ONNX file (runner/formats/onnx.h), in f32. Its inputs are those of the
-// model, its output is "logits" for classes, else "outputs". `hooks`: those of the run; null if there are none. Throws
-// Error(kUsage) if the recipe is damaged or ONNX cannot express the model.
-std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks);
+// model, its output is "logits" for classes, else "outputs". `hooks`: those of the run; null if there are none.
+// `print`: for texts that they print. Throws Error(kUsage) if the recipe is damaged or ONNX cannot express the model.
+std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks, Print print);
 
 }  // namespace runner::train

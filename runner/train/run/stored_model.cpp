@@ -43,17 +43,18 @@ void restore_units(std::span<float> features, const data::Encoding& encoding) {
 
 }  // namespace
 
-StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state)
-    : StoredModel(recipe, std::move(hooks), state, checkpoint_of(state)) {}
+StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+                         Print print)
+    : StoredModel(recipe, std::move(hooks), state, std::move(print), checkpoint_of(state)) {}
 
 StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
-                         Checkpoint run)
+                         Print print, Checkpoint run)
     : recipe_(recipe),
       encoding_(data::completed(std::move(run.encoding), recipe.train)),
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
-      run_(hooks_.get(), ended_run(run)),
+      run_(hooks_.get(), ended_run(run, std::move(print))),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
   recipe_.eval.batches.reset();     // which limits evaluations of the run, like the next two

@@ -10,13 +10,13 @@
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_stand_in.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
 namespace runner::train {
 
-class Hooks;
 class Trainer;
 
 // What `predict` computes of the outputs of a model.
@@ -37,8 +37,10 @@ struct Prediction {
 
 class StoredModel {
  public:
-  // `recipe` and `hooks` (null: none) are those of the run. Throws Error(kStore) if checkpoint and recipe do not match.
-  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state);
+  // `recipe` and `hooks` (null: none) are those of the run. `print`: for texts that its hook prints. Throws
+  // Error(kStore) if checkpoint and recipe do not match.
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+              Print print = nullptr);
   ~StoredModel();
 
   // Returns the recipe's metrics on labelled data. `file`: empty for the recipe's evaluation data. Throws Error(kUsage)
@@ -57,7 +59,7 @@ class StoredModel {
   // data::load_encoded().
   data::Dataset read(const std::string& file, bool predicts) const;
 
-  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state, Print print,
               Checkpoint run);
   data::Dataset evaluation_data() const;
   OutputsAs checked(std::optional<OutputsAs> as) const;
