@@ -133,15 +133,16 @@ std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::
 }
 
 std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTensor> tensors, int64_t most,
-                                     const Metadata& metadata) {
+                                     const Metadata& metadata, const WriteParts& write) {
   const fs::path folder = path.parent_path();
   const std::string name = path.filename();
   std::vector<ModelFile> files = model_files(std::move(tensors), name, most);
   std::vector<std::string> written;
   for (ModelFile& file : files) {
     written.push_back((folder / file.name).string());
-    file.index.empty() ? write_safetensors(written.back(), std::move(file.tensors), metadata)
-                       : write_file(written.back(), file.index);
+    const std::string_view index = file.index;
+    index.empty() ? write_safetensors(written.back(), std::move(file.tensors), metadata, write)
+                  : write(written.back(), std::span(&index, 1), FileKind::kJson);
   }
   remove_left_over(folder, name, files);
   return written;

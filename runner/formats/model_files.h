@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runner/formats/safetensors.h"
+#include "runner/formats/write.h"
 
 namespace runner::formats {
 
@@ -31,11 +32,11 @@ struct ModelFile {
 // .safetensors, there is always one file.
 std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::string& name, int64_t most);
 
-// Writes the files of a model next to `path`, each with write_file() (runner/formats/write.h). Removes shards and
+// Writes the files of a model next to `path`, each with `write`. Removes shards and
 // indices of an earlier model with the same name, which a reader could mistake for parts of this one. Every file with
 // tensors has the metadata. Returns the paths written.
 std::vector<std::string> write_model(const std::filesystem::path& path, std::vector<NamedTensor> tensors, int64_t most,
-                                     const Metadata& metadata = {});
+                                     const Metadata& metadata = {}, const WriteParts& write = write_parts);
 
 // Reads an index: names of tensors by file, both sorted. Files are in the folder of the index or below. Throws
 // Error(kData) naming `path` if it is no index, lists a tensor twice, or names another kind of file.

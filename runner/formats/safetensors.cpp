@@ -245,12 +245,13 @@ std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors, const
   return bytes;
 }
 
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata) {
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata,
+                       const WriteParts& write) {
   const std::string head = head_of(tensors, metadata);
   std::vector<std::string_view> parts = {head};
   for (const NamedTensor& tensor : tensors)
     parts.emplace_back(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  write_file(path, parts);
+  write(path, parts, FileKind::kSafetensors);
 }
 
 }  // namespace runner::formats

@@ -15,6 +15,7 @@
 
 #include "backends/tensor/dtype.h"
 #include "backends/tensor/shape.h"
+#include "runner/formats/write.h"
 
 namespace runner::formats {
 
@@ -51,8 +52,8 @@ using Metadata = std::map<std::string, std::string>;
 // Returns the contents of a file. Names must be unique.
 std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors, const Metadata& metadata = {});
 
-// Replaces `path` with write_file() (runner/formats/write.h). Names must be unique. Throws Error(kRun) if the file
-// cannot be written.
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata = {});
+// Replaces `path` with `write`. Names must be unique. Throws Error(kRun) if the file cannot be written.
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata = {},
+                       const WriteParts& write = write_parts);
 
 }  // namespace runner::formats

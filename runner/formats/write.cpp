@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runner/formats/text_rows.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/system_limits.h"
-#include "schema/base/text.h"
 #include "schema/base/used_files.h"
 
 namespace runner::formats {
@@ -23,24 +24,21 @@ namespace {
 namespace fs = std::filesystem;
 using Parts = std::span<const std::string_view>;
 
-constexpr mode_t kMode = 0666;  // modified by the umask
+constexpr size_t kStartBytes = 64 << 10;  // of a file, that show its kind
+constexpr mode_t kMode = 0666;            // modified by the umask
 
-// A terminal gets visible() text. Returns 0 or errno.
-int write_parts(int fd, Parts parts) {
+// Returns 0 or errno.
+int put_parts(int fd, Parts parts) {
   int error = 0;
-  if (::isatty(fd) == 1) {
-    for (const std::string_view part : parts) error = error == 0 ? write_all(fd, visible(part)) : error;
-    return error;
-  }
   for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
   return error;
 }
 
 // Opens `path` with `flags` and writes `parts`. Returns 0 or errno.
-int write_parts(const char* path, int flags, Parts parts) {
+int put_parts(const char* path, int flags, Parts parts) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC | flags, kMode);
   if (fd < 0) return errno;
-  int error = write_parts(fd, parts);
+  int error = put_parts(fd, parts);
   if (::close(fd) != 0 && error == 0) error = errno;
   return error;
 }
@@ -54,7 +52,7 @@ int create(const char* path, Parts parts, const struct stat* like = nullptr) {
   static_cast<void>(::flock(fd, LOCK_EX | LOCK_NB));  // see is_being_written()
   // Restores bits cleared by the umask. Failure is ignored: some file systems have no permissions.
   if (like != nullptr) static_cast<void>(!::fchmod(fd, mode));
-  int error = write_parts(fd, parts);
+  int error = put_parts(fd, parts);
   // Sync before the rename: otherwise a power failure could leave the final name with missing contents.
   if (error == 0 && ::fsync(fd) != 0) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
@@ -108,32 +106,50 @@ std::string write_temporary(const fs::path& path, Parts parts) {
   return temporary;
 }
 
-// What the first bytes of a file say about its contents. Empty contents fit any kind.
-std::string_view kind_of(std::string_view start) {
-  constexpr std::string_view kStarts[][2] = {{"<svg", "SVG"},       {"<?xml", "SVG"},     {"{", "JSON"},
-                                             {"[", "JSON"},         {"\x93NUMPY", "npy"}, {"\x1f\x8b", "gzip"},
-                                             {"PK\x03\x04", "zip"}, {"\x89PNG", "PNG"},   {"%PDF", "PDF"}};
-  constexpr size_t kBeforeHeader = 8;  // before the header of a safetensors file
-  for (const auto& [bytes, kind] : kStarts)
-    if (start.starts_with(bytes)) return kind;
-  if (start.size() > kBeforeHeader && start[kBeforeHeader] == '{' && start[kBeforeHeader - 1] == '\0')
-    return "safetensors";
-  return start.find('\0') == std::string_view::npos ? "text" : "binary";
+constexpr std::string_view kKindNames[] = {"SVG", "JSON", "npy",     "safetensors", "ONNX", "gzip",  "zip",
+                                           "PNG", "PDF",  "metrics", "predictions", "text", "binary"};
+
+std::string_view name_of(FileKind kind) {
+  return kKindNames[static_cast<size_t>(kind)];
+}
+
+// A JSON document or lines of them. Not YAML in braces, or the section of a configuration file.
+bool is_json(std::string_view start) {
+  constexpr std::string_view kSpace = " \t\r\n", kInList = "[]{\"-0123456789";
+  const size_t open = start.find_first_not_of(kSpace);
+  if (open == start.npos || (start[open] != '{' && start[open] != '[')) return false;
+  const size_t next = start.find_first_not_of(kSpace, open + 1);
+  if (next == start.npos) return true;
+  return start[open] == '{' ? start[next] == '"' || start[next] == '}' : kInList.find(start[next]) != kInList.npos;
+}
+
+// A header of 8 bytes with the length of a JSON object, which follows.
+bool is_safetensors(std::string_view start) {
+  constexpr size_t kBeforeHeader = 8;
+  return start.size() > kBeforeHeader && start[kBeforeHeader] == '{' && start[kBeforeHeader - 1] == '\0';
+}
+
+// A protobuf message that begins with the fields ir_version, and producer_name or graph.
+bool is_onnx(std::string_view start) {
+  constexpr char kIrVersion = 0x08, kProducer = 0x12, kGraph = 0x3A;
+  return start.size() > 2 && start[0] == kIrVersion && (start[2] == kProducer || start[2] == kGraph);
+}
+
+// The columns of report::prediction_csv() end with the row and, if some rows have no prediction, the reason.
+bool is_predictions(std::string_view start) {
+  const std::string_view header = start.substr(0, start.find('\n'));
+  return header == "row" || header.ends_with(",row") || header.ends_with(",row,error");
 }
 
 // A file of another kind is hardly the one that an earlier command has written.
-void check_kind(const fs::path& path, Parts parts) {
-  constexpr size_t kStartBytes = 64;
-  std::string old(kStartBytes, '\0'), contents;
+void check_kind(const fs::path& path, FileKind kind) {
+  std::string old(kStartBytes, '\0');
   RegularFile file(path);
   const ssize_t got = file.is_open() ? file.read(std::as_writable_bytes(std::span(old))) : 0;
   old.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  for (const std::string_view part : parts)
-    if (contents.size() < kStartBytes) contents += part.substr(0, kStartBytes - contents.size());
-  if (old.empty() || contents.empty()) return;
-  RUN_CHECK(kind_of(old) == kind_of(contents), ErrorKind::kUsage,
-            "{} exists and is {}, not {}; choose another file or remove it", path.string(), kind_of(old),
-            kind_of(contents));
+  RUN_CHECK(old.empty() || kind_of(old) == kind, ErrorKind::kUsage,
+            "{} exists and is {}, not {}; choose another file or remove it", path.string(), name_of(kind_of(old)),
+            name_of(kind));
 }
 
 }  // namespace
@@ -150,17 +166,34 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
-void write_file(const fs::path& path, Parts parts) {
-  // Writes to the descriptor, because a file to which the shell appends must not be replaced.
-  if (path == "-" || path == "/dev/stdout") return check(write_parts(STDOUT_FILENO, parts), path);
+FileKind kind_of(std::string_view contents) {
+  constexpr std::pair<std::string_view, FileKind> kStarts[] = {
+      {"<svg", FileKind::kSvg},       {"\x93NUMPY", FileKind::kNpy}, {"\x1f\x8b", FileKind::kGzip},
+      {"PK\x03\x04", FileKind::kZip}, {"\x89PNG", FileKind::kPng},   {"%PDF", FileKind::kPdf}};
+  const std::string_view start = contents.substr(0, kStartBytes);
+  for (const auto& [bytes, kind] : kStarts)
+    if (start.starts_with(bytes)) return kind;
+  if (is_json(start)) return FileKind::kJson;
+  if (is_safetensors(start)) return FileKind::kSafetensors;
+  if (is_onnx(start)) return FileKind::kOnnx;
+  if (start.starts_with(csv_header(/*origins=*/false))) return FileKind::kMetrics;
+  if (is_predictions(start)) return FileKind::kPredictions;
+  return start.find('\0') == std::string_view::npos ? FileKind::kText : FileKind::kBinary;
+}
+
+void write_file(const fs::path& path, std::string_view contents, FileKind kind) {
+  write_parts(path, std::span(&contents, 1), kind);
+}
+
+void write_parts(const fs::path& path, Parts parts, FileKind kind) {
   std::error_code ignored;  // for a broken path; writing reports the error
   const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
   // Anything other than a regular file is written to in place, including a dangling link.
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
-    return check(write_parts(target.c_str(), O_CREAT, parts), path);
+    return check(put_parts(target.c_str(), O_CREAT, parts), path);
   }
   check_output(path);
-  check_kind(target, parts);
+  check_kind(target, kind);
   const std::string temporary = write_temporary(target, parts);
   if (std::rename(temporary.c_str(), target.c_str()) == 0) return;
   const int error = errno;

@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "schema/base/error.h"
 #include "schema/base/secrets.h"
@@ -82,6 +81,11 @@ void Output::colored_data(std::string_view text) {
 
 void Output::raw(std::string_view content) {
   ::isatty(data_fd_) == 1 ? write_data(visible(content)) : write_data(content);
+}
+
+void Output::file(const std::filesystem::path& path, std::span<const std::string_view> parts, formats::FileKind kind) {
+  if (path != "-" && path != "/dev/stdout") return formats::write_parts(path, parts, kind);
+  for (const std::string_view part : parts) raw(part);
 }
 
 void Output::write_data(std::string_view text) {

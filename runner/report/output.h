@@ -10,9 +10,12 @@
 // Thread safety: call data() from one thread only; talk() from any.
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "runner/formats/write.h"
 #include "schema/base/color.h"
 #include "schema/base/error.h"
 
@@ -32,6 +35,12 @@ class Output {
   void colored_data(std::string_view text);
   // Writes the content of a file for another program. It stays as it is, except on a terminal.
   void raw(std::string_view content);
+  // Writes a file with formats::write_parts(). "-" and /dev/stdout are raw(), because a file to which the shell appends
+  // must not be replaced.
+  void file(const std::filesystem::path& path, std::span<const std::string_view> parts, formats::FileKind kind);
+  void file(const std::filesystem::path& path, std::string_view contents, formats::FileKind kind) {
+    file(path, std::span(&contents, 1), kind);
+  }
   void talk(std::string_view text);
   void colored_talk(std::string_view text);  // with colours
   // Writes one line, without a newline in `line`: newlines become spaces.

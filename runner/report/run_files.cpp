@@ -63,7 +63,7 @@ class FilesInFolder {
 
   fs::path write(const std::string& name, std::string_view text) {
     const fs::path file = folder_ / name;
-    formats::write_file(file, text);
+    formats::write_file(file, text, formats::kind_of(text));
     created_.push_front(file);
     return file;
   }
@@ -110,9 +110,11 @@ const MetricPoints& AllPoints::get() {
 void write_metrics(AllPoints& points, const std::string& file) {
   const MetricPoints& metrics = points.get();
   const bool csv = file.ends_with(".csv"), lines = file.ends_with(".jsonl");
-  formats::write_file(file, csv     ? points_csv(metrics)
-                            : lines ? points_jsonl(metrics)
-                                    : all_points_document(points.run(), metrics));
+  formats::write_file(file,
+                      csv     ? points_csv(metrics)
+                      : lines ? points_jsonl(metrics)
+                              : all_points_document(points.run(), metrics),
+                      csv ? formats::FileKind::kMetrics : formats::FileKind::kJson);
 }
 
 std::string write_events(AllPoints& points, const fs::path& folder) {

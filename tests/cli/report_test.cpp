@@ -237,6 +237,16 @@ TEST_F(OutputTest, FailureToWriteDataIsAnError) {
   }
 }
 
+// A file to which the shell appends standard output keeps its contents.
+TEST_F(OutputTest, WritesDataInPlaceOfAFile) {
+  for (const char* name : {"-", "/dev/stdout"}) out_.file(name, "a\x1b", formats::FileKind::kText);
+  EXPECT_EQ(text("out"),
+            "a\x1b"
+            "a\x1b");
+  out_.file(folder_ / "file", "b", formats::FileKind::kText);
+  EXPECT_EQ(text("file"), "b");
+}
+
 TEST_F(OutputTest, ColorsOfOthersAreEscaped) {
   Output out(ColorMode::kAlways, data_, talk_);
   const std::string forged = "\x1b[1;31merror:\x1b[0m";

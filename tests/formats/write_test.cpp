@@ -39,12 +39,12 @@ class WriteTest : public FileTest {
 };
 
 TEST_F(WriteTest, ReplacesAFile) {
-  write_file(path("x"), "one");
+  write_file(path("x"), "one", FileKind::kText);
   EXPECT_EQ(contents("x"), "one");
   const std::string_view parts[] = {"two", "", " and three"};
-  write_file(path("x"), parts);
+  write_parts(path("x"), parts, FileKind::kText);
   EXPECT_EQ(contents("x"), "two and three");
-  write_file(path("x"), "");
+  write_file(path("x"), "", FileKind::kText);
   EXPECT_EQ(contents("x"), "");
   EXPECT_EQ(files(), 1);
 }
@@ -52,17 +52,17 @@ TEST_F(WriteTest, ReplacesAFile) {
 // The file is synced under its temporary name, before the rename.
 TEST_F(WriteTest, SyncsBeforeTheRename) {
   synced.clear();
-  write_file(path("x"), "one");
-  write_file(path("x"), "two");
+  write_file(path("x"), "one", FileKind::kText);
+  write_file(path("x"), "two", FileKind::kText);
   const std::string temporary = fmt::format("x.{}.0.tmp", ::getpid());
   EXPECT_EQ(synced, (std::vector<std::string>{temporary, temporary}));
 }
 
 TEST_F(WriteTest, KeepsPermissions) {
   for (const mode_t mode : {0600, 0666, 0751}) {
-    write_file(path("x"), "old");
+    write_file(path("x"), "old", FileKind::kText);
     ASSERT_EQ(::chmod(path("x").c_str(), mode), 0);
-    write_file(path("x"), "new");
+    write_file(path("x"), "new", FileKind::kText);
     struct stat now {};
     ASSERT_EQ(::stat(path("x").c_str(), &now), 0);
     EXPECT_EQ(now.st_mode & 07777, mode);
@@ -72,7 +72,7 @@ TEST_F(WriteTest, KeepsPermissions) {
 TEST_F(WriteTest, ModifiesNoOtherFile) {
   const std::string first = fmt::format("x.{}.0.tmp", ::getpid());
   for (const std::string& name : {std::string("x.tmp"), first}) write(name, "the user's");
-  write_file(path("x"), "new");
+  write_file(path("x"), "new", FileKind::kText);
   EXPECT_EQ(contents("x"), "new");
   EXPECT_EQ(contents("x.tmp"), "the user's");
   EXPECT_EQ(contents(first), "the user's");
@@ -87,38 +87,61 @@ TEST_F(WriteTest, RemovesWhatKilledProcessesLeft) {
                                       fmt::format("x.{}.0.tmp.txt", gone), fmt::format("xy.{}.0.tmp", gone)};
   for (const std::string& name : kept) write(name, "the user's");
   for (const int number : {0, 7}) write(fmt::format("x.{}.{}.tmp", gone, number), "half of a fi");
-  write_file(path("x"), "new");
+  write_file(path("x"), "new", FileKind::kText);
   EXPECT_EQ(contents("x"), "new");
   for (const std::string& name : kept) EXPECT_EQ(contents(name), "the user's") << name;
   EXPECT_EQ(files(), 5);
 }
 
 TEST_F(WriteTest, ReplacesOnlyTheSameKind) {
-  write("recipe.yaml", "name: x\n");
-  write("list.json", "[1]");
-  const auto error = [&](const std::string& name, std::string_view text) {
-    return message_of([&] { write_file(path(name), text); });
+  const std::string onnx("\x08\x08\x12\x06runner:\0", 11), safetensors("\x02\0\0\0\0\0\0\0{}", 10);
+  const std::pair<FileKind, std::string> files[] = {
+      {FileKind::kSvg, "<svg></svg>"},
+      {FileKind::kJson, "{\"metric\": 1}\n{\"metric\": 2}\n"},
+      {FileKind::kJson, " [\n  {\"ph\": \"M\"}]"},
+      {FileKind::kJson, "{}"},
+      {FileKind::kNpy, "\x93NUMPY\x01"},
+      {FileKind::kSafetensors, safetensors},
+      {FileKind::kOnnx, onnx},
+      {FileKind::kPng, "\x89PNG\r\n"},
+      {FileKind::kMetrics, "metric,step,time,value\ntrain/loss,1,,2\n"},
+      {FileKind::kPredictions, "class,logit_a,logit_b,row\na,1,2,0\n"},
+      {FileKind::kPredictions, "y,row,error\n"},
+      {FileKind::kText, "name: x\n"},
+      {FileKind::kText, "{name: x}\n"},  // YAML
+      {FileKind::kText, "[section]\n"},  // TOML
+      {FileKind::kText, "a,b,label\n1,2,0\n"},
+      {FileKind::kText, "<?xml version=\"1.0\"?><note/>"},
+      {FileKind::kBinary, std::string("\0\1", 2)},
   };
-  EXPECT_EQ(error("recipe.yaml", "<svg></svg>"),
-            "recipe.yaml exists and is text, not SVG; choose another file or remove it");
-  EXPECT_EQ(error("recipe.yaml", {"\x08\x00\x00", 3}),
-            "recipe.yaml exists and is text, not binary; choose another file or remove it");
-  EXPECT_EQ(error("list.json", "a,b\n"), "list.json exists and is JSON, not text; choose another file or remove it");
-  write_file(path("recipe.yaml"), "other text");
-  write_file(path("list.json"), "{}");
-  write_file(path("list.json"), "");
-  write_file(path("list.json"), "a,b\n");
+  for (const auto& [old_kind, old] : files) {
+    EXPECT_EQ(kind_of(old), old_kind) << old;
+    for (const auto& [kind, contents] : files) {
+      write("x", old);
+      const std::string error = message_of([&] { write_file(path("x"), contents, kind); });
+      EXPECT_EQ(error.empty(), kind == old_kind) << old << '\n' << contents;
+      EXPECT_EQ(this->contents("x"), kind == old_kind ? contents : old);
+    }
+  }
+  write("mine.csv", "a,b,label\n");
+  EXPECT_EQ(message_of([&] { write_file(path("mine.csv"), "metric,step,time,value\n", FileKind::kMetrics); }),
+            "mine.csv exists and is text, not metrics; choose another file or remove it");
+  EXPECT_EQ(message_of([&] { write_file(path("mine.csv"), onnx, FileKind::kOnnx); }),
+            "mine.csv exists and is text, not ONNX; choose another file or remove it");
+  write("empty", "");
+  write_file(path("empty"), onnx, FileKind::kOnnx);
+  EXPECT_EQ(contents("empty"), onnx);
 }
 
 TEST_F(WriteTest, ReplacesTheTargetOfALink) {
   fs::create_directory(path("there"));
   write("there/x", "old");
   fs::create_symlink("there/x", path("link"));
-  write_file(path("link"), "new");
+  write_file(path("link"), "new", FileKind::kText);
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(contents("there/x"), "new");
   fs::create_symlink("there/y", path("dangling"));
-  write_file(path("dangling"), "made");
+  write_file(path("dangling"), "made", FileKind::kText);
   EXPECT_EQ(contents("there/y"), "made");
 }
 
@@ -127,7 +150,7 @@ TEST_F(WriteTest, WritesInPlaceToAPipe) {
   const int keep = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);  // so that opening the pipe for writing does not
                                                                       // block
   ASSERT_GE(keep, 0);
-  write_file(path("pipe"), "data");
+  write_file(path("pipe"), "data", FileKind::kText);
   char got[4];
   ASSERT_EQ(::read(keep, got, 4), 4);
   ::close(keep);
@@ -136,26 +159,14 @@ TEST_F(WriteTest, WritesInPlaceToAPipe) {
   EXPECT_EQ(files(), 1);
 }
 
-// A file to which standard output appends keeps its contents.
-TEST_F(WriteTest, WritesToStandardOutputByItsDescriptor) {
-  write("log", "before ");
-  const int saved = ::dup(STDOUT_FILENO);
-  const int log = ::open(path("log").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  ASSERT_GE(log, 0);
-  ASSERT_EQ(::dup2(log, STDOUT_FILENO), STDOUT_FILENO);
-  write_file("-", "one ");
-  write_file("/dev/stdout", "two");
-  ::dup2(saved, STDOUT_FILENO);
-  for (const int fd : {saved, log}) ::close(fd);
-  EXPECT_EQ(contents("log"), "before one two");
-  EXPECT_EQ(files(), 1);
-}
-
 TEST_F(WriteTest, ReportsAFileThatCannotBeWritten) {
-  EXPECT_EQ(message_of([&] { write_file(path("no/x"), "four"); }), "cannot write no/x: No such file or directory");
+  EXPECT_EQ(message_of([&] { write_file(path("no/x"), "four", FileKind::kText); }),
+            "cannot write no/x: No such file or directory");
   fs::create_directory(path("folder"));
-  EXPECT_EQ(message_of([&] { write_file(path("folder"), "four"); }), "cannot write folder: Is a directory");
-  EXPECT_EQ(message_of([&] { write_file("/dev/full", "four"); }), "cannot write /dev/full: No space left on device");
+  EXPECT_EQ(message_of([&] { write_file(path("folder"), "four", FileKind::kText); }),
+            "cannot write folder: Is a directory");
+  EXPECT_EQ(message_of([&] { write_file("/dev/full", "four", FileKind::kText); }),
+            "cannot write /dev/full: No space left on device");
   EXPECT_EQ(files(), 1);
 }
 

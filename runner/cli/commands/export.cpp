@@ -62,7 +62,8 @@ std::string artifact_file(const ExportOptions& options) {
 }
 
 // Returns the file name: FILE, or the last part of the artifact's name.
-std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options) {
+std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options,
+                            report::Output& out) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
   const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
   const std::string_view contents(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -75,7 +76,7 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
         "{0} exists and differs from the artifact; name the file to write: `runner export {1} --artifact {2} FILE`",
         file, options.run, options.artifact);
   }
-  formats::write_file(file, contents);
+  out.file(file, contents, formats::kind_of(contents));
   return file;
 }
 
@@ -195,7 +196,7 @@ class Export {
     }
     if (!options_.folder.empty()) write_folder();
     if (!options_.artifact.empty()) {
-      artifact_ = wrote(export_artifact(store_, run_, options_), "the artifact " + options_.artifact);
+      artifact_ = wrote(export_artifact(store_, run_, options_, out_), "the artifact " + options_.artifact);
     }
     if (options_.json) out_.data(json::text(document()));
     return error_.is_null() ? 0 : exit_code(ErrorKind::kStore);
@@ -225,9 +226,11 @@ class Export {
       std::unique_ptr<train::Hooks> hooks;
       if (recipe_)
         hooks = lua::load_hooks(recipe_->recipe, recorded_hook(details_, recipe_->recipe).sources, printer(out_));
-      formats::write_file(options_.model_file, convert_to_onnx(model, std::move(hooks), printer(out_)));
+      out_.file(options_.model_file, convert_to_onnx(model, std::move(hooks), printer(out_)), formats::FileKind::kOnnx);
     } else {
-      files = train::export_model(model, options_.model_file, most);
+      files = train::export_model(model, options_.model_file, most,
+                                  [&](const fs::path& path, std::span<const std::string_view> parts,
+                                      formats::FileKind kind) { out_.file(path, parts, kind); });
     }
     state_ = state.info.id;
     model_files_ = json::list_of(files);

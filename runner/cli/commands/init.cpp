@@ -42,7 +42,7 @@ int init(const InitOptions& options, report::Output& out) {
                                     ? schema::init_recipe(name)
                                     : schema::init_recipe(name, config.settings, comments_of(config, options.from)));
   const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
-  formats::write_file(schema_file, schema::json_schema());
+  formats::write_file(schema_file, schema::json_schema(), formats::FileKind::kJson);
   for (const std::string& text : config.left_out) out.say(fmt::format("{}{}", kLeftOut, report::on_one_line(text)));
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));

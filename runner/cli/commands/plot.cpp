@@ -136,7 +136,7 @@ int plot(const PlotOptions& options, report::Output& out) {
   RUN_CHECK(options.json || report::has_drawable(curves, options.log), ErrorKind::kNotFound,
             "nothing to plot: {} has no {} value", metric, options.log ? "finite positive" : "finite");
   if (!options.svg_file.empty()) {
-    formats::write_file(options.svg_file, report::plot_svg(curves, style));
+    out.file(options.svg_file, report::plot_svg(curves, style), formats::FileKind::kSvg);
     out.say(fmt::format("wrote {}", report::file_text(options.svg_file)));
   }
   if (options.json) {

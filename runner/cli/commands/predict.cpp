@@ -64,6 +64,11 @@ std::string prediction_in(std::string_view format, const LoadedModel& model, con
   return format == "npy" ? report::prediction_npy(prediction) : report::prediction_csv(prediction);
 }
 
+formats::FileKind kind_of(std::string_view format) {
+  if (format == "json") return formats::FileKind::kJson;
+  return format == "npy" ? formats::FileKind::kNpy : formats::FileKind::kPredictions;
+}
+
 // Refuses the output before the model is loaded. DATA of idx and npy may be two files.
 void check_target(const std::string& output, const std::string& data) {
   for (const std::string& file : {data, data.substr(0, data.find(','))})
@@ -80,11 +85,8 @@ int predict(const PredictOptions& options, report::Output& out) {
   const train::Prediction prediction = model.model.predict(data, outputs_as(options.as));
   model.talk_warnings(out);
   const std::string text = prediction_in(format, model, prediction);
-  if (goes_to_stdout(options.output)) {
-    out.raw(text);
-    return 0;
-  }
-  formats::write_file(options.output, text);
+  out.file(options.output.empty() ? "-" : options.output, text, kind_of(format));
+  if (goes_to_stdout(options.output)) return 0;
   out.say(fmt::format("wrote {}: {}, {}", options.output, count_text(prediction.samples, "sample"),
                       report::description(prediction)));
   if (options.json) {

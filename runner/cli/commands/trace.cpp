@@ -51,11 +51,8 @@ int trace(const TraceOptions& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   const std::vector<store::ArtifactInfo> cycles = newest_cycles(store, run);
   const std::string document = joined(store, cycles);
-  if (to_stdout) {
-    out.raw(document);
-    return 0;
-  }
-  formats::write_file(options.output, document);
+  out.file(options.output.empty() ? "-" : options.output, document, formats::FileKind::kJson);
+  if (to_stdout) return 0;
   out.say(fmt::format("wrote {}: {} of attempt {}", options.output, count_text(std::ssize(cycles), "cycle"),
                       cycles.front().attempt));
   if (options.json)

@@ -79,7 +79,8 @@ bool has_average(const store::LoadedState& state) {
   });
 }
 
-std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size) {
+std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size,
+                                      const formats::WriteParts& write) {
   data::Encoding encoding = checkpoint_of(model.state).encoding;
   std::vector<StoredParameter> parameters = parameters_of(model.state, model.averaged);
   double scale = model.recipe != nullptr ? model.recipe->data.train.scale.value_or(1) : 1;
@@ -97,7 +98,7 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters)
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  return formats::write_model(file, std::move(tensors), max_shard_size, model_metadata(encoding, scale));
+  return formats::write_model(file, std::move(tensors), max_shard_size, model_metadata(encoding, scale), write);
 }
 
 namespace {

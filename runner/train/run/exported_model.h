@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/formats/write.h"
 #include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
@@ -25,7 +26,8 @@ bool has_average(const store::LoadedState& state);
 // Writes the parameters under the model's names and returns the names of the files that formats::write_model makes of
 // `file`. They have the metadata of checkpoint/model_metadata.h, and depend on the weights and these only. Throws
 // Error(kUsage) if the normalisation cannot be folded.
-std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size);
+std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size,
+                                      const formats::WriteParts& write = formats::write_parts);
 
 // Returns the model with its computation as an ONNX file (runner/formats/onnx.h), in f32. Its inputs are those of the
 // model, its output is "logits" for classes, else "outputs". `hooks`: those of the run; null if there are none.
