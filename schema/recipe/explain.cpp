@@ -81,6 +81,8 @@ std::string origin_text(const Leaf* leaf) {
 
 std::string value_text(const Field& field, const Value& value) {
   if (value.is_null()) return "not set";
+  // In quotes: the rest of the text would look like lines of the program.
+  if (value.text() != nullptr && value.text()->find_first_of("\r\n") != std::string::npos) return canonical_text(value);
   return field.type == FieldType::kSize && value.integer() != nullptr ? size_text(*value.integer())
                                                                       : display_text(value);
 }

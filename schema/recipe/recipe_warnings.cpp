@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/text.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::schema {
@@ -133,7 +134,7 @@ void warn_of_unread_secrets(const ReadResult& recipe, std::vector<std::string>& 
   for (const std::string& name : recipe.recipe.secret)
     if (!is_recorded && std::ranges::find(recipe.environment, name, &EnvironmentRead::name) == recipe.environment.end())
       warnings.push_back(fmt::format("{}secret: the recipe does not read the environment variable {}",
-                                     recipe.place_text("secret"), name));
+                                     recipe.place_text("secret"), in_quotes(name)));
 }
 
 }  // namespace

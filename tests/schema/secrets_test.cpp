@@ -167,7 +167,7 @@ TEST_F(Secrets, ReadVariablesAreListed) {
   const ReadResult misspelt = read_recipe_text(kRecipe, "r.yaml", std::vector<std::string>{"secret=[RS_TEST_FOLDERS]"});
   EXPECT_EQ(recipe_warnings(misspelt),
             std::vector<std::string>{
-                "command line:1:8: secret: the recipe does not read the environment variable RS_TEST_FOLDERS"});
+                "command line:1:8: secret: the recipe does not read the environment variable 'RS_TEST_FOLDERS'"});
   const ReadResult absent = read_recipe_text(kRecipe, "r.yaml",
                                              std::vector<std::string>{"vars={a: '${env:RS_TEST_ABSENT:1}'}", "name=r",
                                                                       "secret=[RS_TEST_FOLDER, RS_TEST_ABSENT]"});
