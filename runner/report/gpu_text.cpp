@@ -65,25 +65,56 @@ Table time_table(const json::Value& gpu) {
   return table;
 }
 
+// What decides about the advice: figures of rank 0.
+struct StepFigures {
+  double seconds = 0, steps = 0;                         // of all steps, and their number
+  double host = 0;                                       // share of the time that waits for the host
+  double communication = 0, copies = 0, operations = 0;  // seconds
+  bool is_captured = false;
+};
+
+StepFigures figures_of(const json::Value& gpu) {
+  const json::Value predicted = member(gpu, "predicted");
+  double operations = 0;
+  for (const auto& [cls, total] : json::members_of(member(predicted, "class_seconds"))) operations += number(total);
+  return {.seconds = number(member(predicted, "seconds")),
+          .steps = number(member(predicted, "steps")),
+          .host = number(member(predicted, "host_bound_share")),
+          .communication = number(member(predicted, "exposed_communication_seconds")),
+          .copies = number(member(predicted, "exposed_copies_seconds")),
+          .operations = operations,
+          .is_captured = member(gpu, "capture") != json::Value()};
+}
+
+StepFigures figures_of(const train::GpuDeviceUse& use) {
+  using backends::gpu::to_seconds;
+  const backends::gpu::PredictedTime& time = use.training;
+  double operations = 0;
+  for (const backends::gpu::Picoseconds busy : time.classes) operations += to_seconds(busy);
+  return {.seconds = to_seconds(time.elapsed),
+          .steps = static_cast<double>(use.steps),
+          .host = time.host_bound_share(),
+          .communication = to_seconds(time.exposed_communication()),
+          .copies = to_seconds(time.exposed_copies()),
+          .operations = operations,
+          .is_captured = use.captures.has_value()};
+}
+
 // What limits a step, with the setting that helps; empty if nothing does. A captured step takes as long as its
 // operations, because the host launches them together.
-std::string advice(const json::Value& gpu) {
-  const json::Value predicted = member(gpu, "predicted");
-  const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
-  if (seconds == 0 || steps == 0) return {};
+std::string advice(const StepFigures& of) {
+  if (of.seconds == 0 || of.steps == 0) return {};
   constexpr double kMuch = 0.2;
   const auto waits = [&](double share, std::string_view what) {
     return fmt::format("{:.0f} % of a step waits for {}; ", 100 * share, what);
   };
-  const double host = number(member(predicted, "host_bound_share"));
-  double operations = 0;
-  for (const auto& [cls, total] : json::members_of(member(predicted, "class_seconds"))) operations += number(total);
-  if (host > kMuch && operations < seconds && member(gpu, "capture") == json::Value())
-    return waits(host, "the host") + fmt::format("with gpu.capture: true it would take about {} instead of {}",
-                                                 duration_text(operations / steps), duration_text(seconds / steps));
-  if (const double share = number(member(predicted, "exposed_communication_seconds")) / seconds; share > kMuch)
+  if (of.host > kMuch && of.operations < of.seconds && !of.is_captured)
+    return waits(of.host, "the host") + fmt::format("with gpu.capture: true it would take about {} instead of {}",
+                                                    duration_text(of.operations / of.steps),
+                                                    duration_text(of.seconds / of.steps));
+  if (const double share = of.communication / of.seconds; share > kMuch)
     return waits(share, "all-reduces") + "increase data.batch_size or gradient_accumulation_steps";
-  if (const double share = number(member(predicted, "exposed_copies_seconds")) / seconds; share > kMuch)
+  if (const double share = of.copies / of.seconds; share > kMuch)
     return waits(share, "batches") + "increase data.batch_size";
   return {};
 }
@@ -99,25 +130,23 @@ Table capture_table(const json::Value& gpu) {
 
 }  // namespace
 
-std::optional<DeviceTime> gpu_time(const json::Value& gpu, double samples_per_step) {
-  const json::Value predicted = member(gpu, "predicted");
-  const double seconds = number(member(predicted, "seconds"));
-  const int64_t steps = whole(member(predicted, "steps"));
-  if (seconds == 0 || steps == 0) return std::nullopt;
-  const double step = seconds / static_cast<double>(steps);
-  return DeviceTime{.device = json::text_of(member(gpu, "model")),
+std::optional<DeviceTime> gpu_time(const train::GpuUse& use, double samples_per_step) {
+  const StepFigures figures = figures_of(use.devices.front());
+  if (figures.seconds == 0 || figures.steps == 0) return std::nullopt;
+  const double step = figures.seconds / figures.steps;
+  return DeviceTime{.device = use.model,
                     .least = step,
                     .most = step,
                     .samples = samples_per_step,
-                    .steps = steps,
-                    .advice = advice(gpu)};
+                    .steps = use.devices.front().steps,
+                    .advice = advice(figures)};
 }
 
 std::string gpu_text(const json::Value& gpu, int width, bool color) {
   std::string text;
   for (const Table& table : {memory_table(gpu), time_table(gpu), capture_table(gpu)})
     if (!table.empty()) text += '\n' + table.render(width, color);
-  if (const std::string line = advice(gpu); !line.empty()) text += '\n' + visible(line) + '\n';
+  if (const std::string line = advice(figures_of(gpu)); !line.empty()) text += '\n' + visible(line) + '\n';
   return text;
 }
 

@@ -185,8 +185,8 @@ std::optional<DeviceTime> tpu_time(const train::Session& session, const train::R
 std::optional<DeviceTime> predicted_time(const train::Session& session, const PlanForecast& forecast) {
   if (forecast.graphs) return tpu_time(session, *forecast.graphs);
   if (!forecast.steps || !forecast.steps->gpu_time) return std::nullopt;
-  auto time = gpu_time(train::gpu_json(train::gpu_use_of_step(*session.device, *forecast.steps->gpu_time)),
-                       time_of_steps(session).samples);
+  auto time =
+      gpu_time(train::gpu_use_of_step(*session.device, *forecast.steps->gpu_time), time_of_steps(session).samples);
   if (time) time->steps = session.length.total_steps;
   return time;
 }

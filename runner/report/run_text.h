@@ -8,6 +8,7 @@
 #include "runner/report/device_time.h"
 #include "runner/report/documents.h"
 #include "runner/report/table.h"
+#include "runner/train/run/gpu_use.h"
 #include "schema/base/json.h"
 #include "store/run_selection.h"
 
@@ -44,8 +45,9 @@ std::string show_text(const store::RunDetails& details, const MoreOfRun& more, i
 
 // Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
-// Returns the predicted time of such a document, if it has one. `samples_per_step`: of an optimizer step.
-std::optional<DeviceTime> gpu_time(const json::Value& gpu, double samples_per_step);
+// Returns the predicted time of an optimizer step, and of all steps that `use` counts; none if it counts none.
+// `samples_per_step`: of an optimizer step.
+std::optional<DeviceTime> gpu_time(const train::GpuUse& use, double samples_per_step);
 
 // "178 rows, 11 kB, sha256 6be6b1203f3d".
 std::string data_file_text(const store::RecordedFile& file);

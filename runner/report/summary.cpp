@@ -7,7 +7,6 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_text.h"
-#include "runner/train/run/gpu_use.h"
 #include "schema/base/duration.h"
 #include "schema/base/text.h"
 
@@ -62,7 +61,7 @@ std::string memory_text(const train::RunResult& result) {
 std::string predicted_time_text(const train::RunResult& result) {
   if (!result.gpu || result.optimizer_steps == 0) return "";
   const double samples = static_cast<double>(result.samples) / static_cast<double>(result.optimizer_steps);
-  const std::optional<DeviceTime> time = gpu_time(train::gpu_json(*result.gpu), samples);
+  const std::optional<DeviceTime> time = gpu_time(*result.gpu, samples);
   return time ? fmt::format("predicted: {}\n", device_time_text(*time)) : "";
 }
 
