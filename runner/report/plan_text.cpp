@@ -122,11 +122,7 @@ std::string predicted_memory_text(const PlanForecast& forecast, const schema::Re
 
 // The plan of an evaluation in a run; none without evaluation data.
 std::optional<data::DataPlan> evaluation_of(const train::Session& session) {
-  std::optional<data::DataPlan> plan = train::evaluation_plan(session.trainer.builder(), session.data, nullptr);
-  if (!plan) return std::nullopt;
-  data::PlanSpec spec = plan->spec();
-  spec.processes = session.recipe.num_processes;
-  return data::DataPlan(spec);
+  return train::evaluation_plan(session.trainer.builder(), session.data, session.recipe.num_processes);
 }
 
 // How an evaluation treats its short last batch; empty if it is evaluated as it is.

@@ -89,5 +89,30 @@ TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
   }
 }
 
+TEST(StepEstimate, KnowsWhetherAnEvaluationPrecedesEachCheckpoint) {
+  const std::pair<const char*, bool> cases[] = {
+      {"eval: {every: 2 steps}", true},  // the only checkpoint is the last one
+      {"eval: {every: 2 steps}\ncheckpoint: {every: 2 steps}", true},
+      {"eval: {every: 2 steps}\ncheckpoint: {every: 6 steps}", true},
+      {"eval: {every: 2 steps}\ncheckpoint: {every: 3 steps}", false},
+      {"eval: {every: 4 steps}\ncheckpoint: {every: 2 steps}", false},
+      {"eval: {every: 1 epoch}\ncheckpoint: {every: 2 steps}", false},
+      {"eval: {every: 1 epoch}\ncheckpoint: {every: 3 epochs}", true},
+      {"eval: {every: 0.5 epochs}\ncheckpoint: {every: 1 epoch}", false},  // counted in other parts of an epoch
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto read = schema::read_recipe_text(fmt::format(R"(schema_version: 1
+model: {{type: linear}}
+data: {{train: {{format: csv, path: d.csv}}, batch_size: 4, split: {{eval: 0.3}}}}
+train: {{epochs: 3}}
+optimizer: {{type: sgd, lr: 0.1}}
+{}
+)",
+                                                           text),
+                                               "r.yaml");
+    EXPECT_EQ(saves_after_evaluations(read.recipe), expected) << text;
+  }
+}
+
 }  // namespace
 }  // namespace runner::train

@@ -45,7 +45,8 @@ FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const d
 FittedBatch fit_batch(TrialRank& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
-  const std::optional<data::DataPlan> evaluation = evaluation_plan(trial.trainer().builder(), data, trial.ranks());
+  const std::optional<data::DataPlan> evaluation =
+      evaluation_plan(trial.trainer().builder(), data, recipe.num_processes);
   const int64_t in_evaluation = evaluation ? evaluation->max_batch() : 0;
   const int64_t memory = memory_of_a_process(device, recipe, trial.trainer().arrays().memory().common);
   int64_t limit = memory;  // a device may have less memory

@@ -4,11 +4,9 @@
 
 namespace runner::train {
 
-// A hook's own loop need not know of padding, so that it gets none by default.
 data::DataPlan EvalBatches::plan() const {
-  data::PlanSpec spec = evaluation_plan(session_.trainer.builder(), session_.data.eval->size(), session_.ranks).spec();
-  spec.pad_last = session_.recipe.eval.pad_last.value_or(false);
-  return data::DataPlan(spec);
+  return evaluation_plan(session_.trainer.builder(), session_.data.eval->size(), session_.recipe.num_processes,
+                         Padding::kHookLoop);
 }
 
 void EvalBatches::begin(std::optional<bool> even) {
@@ -16,6 +14,7 @@ void EvalBatches::begin(std::optional<bool> even) {
   const data::DataPlan plan = this->plan().with_even_batches(even);
   loader_.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
   left_ = plan.steps_per_epoch();
+  pads_ = plan.spec().pad_last;
 }
 
 bool EvalBatches::take() {
@@ -28,6 +27,7 @@ bool EvalBatches::take() {
 void EvalBatches::end() {
   current_.batch = nullptr;
   loader_.reset();
+  pads_ = false;
 }
 
 }  // namespace runner::train

@@ -23,6 +23,8 @@ class EvalBatches {
   // in the recipe.
   void begin(std::optional<bool> even);
   bool in_progress() const { return loader_.has_value(); }
+  // Whether a loop is in progress that fills up its last batch.
+  bool pads() const { return pads_; }
   // Takes the next batch. Returns false if there is none.
   bool take();
   void end();
@@ -36,6 +38,7 @@ class EvalBatches {
   std::optional<data::Loader> loader_;
   HookBatch current_;
   int64_t left_ = 0;  // batches
+  bool pads_ = false;
 };
 
 }  // namespace runner::train

@@ -36,15 +36,15 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
 
 }  // namespace
 
-data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, const backends::ProcessGroup* ranks) {
+data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, int64_t ranks, Padding padding) {
   data::PlanSpec spec = data::eval_plan(builder.recipe(), samples);
-  spec.processes = ranks != nullptr ? ranks->size() : 1;
-  spec.pad_last = builder.pads_evaluations();
+  spec.processes = ranks;
+  spec.pad_last =
+      padding == Padding::kHookLoop ? builder.recipe().eval.pad_last.value_or(false) : builder.pads_evaluations();
   return data::DataPlan(spec);
 }
 
-std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data,
-                                              const backends::ProcessGroup* ranks) {
+std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data, int64_t ranks) {
   if (!data.eval) return std::nullopt;
   return evaluation_plan(builder, data.eval->size(), ranks);
 }
@@ -62,7 +62,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
                  .labels = trainer.encoding().label_kind,
                  .outputs = trainer.encoding().outputs,
                  .ignored_label = ignored_label_}),
-      plan_(evaluation_plan(trainer.builder(), dataset.size(), ranks)),
+      plan_(evaluation_plan(trainer.builder(), dataset.size(), ranks != nullptr ? ranks->size() : 1)),
       hooks_(hooks),
       with_metrics_(has(hooks, HookEntry::kMetrics)),
       ranks_(ranks),

@@ -16,11 +16,15 @@
 
 namespace runner::train {
 
-// Returns how an evaluation is divided between ranks. `ranks`: process group, or null for a single process.
-data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, const backends::ProcessGroup* ranks);
-// Returns how data.eval is divided between ranks; none if there is none.
-std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data,
-                                              const backends::ProcessGroup* ranks);
+// Whose loop runs an evaluation: the default of eval.pad_last depends on it. kEvaluator: as
+// StepBuilder::pads_evaluations(). kHookLoop: no padding, because a hook's own loop need not know of it.
+enum class Padding { kEvaluator, kHookLoop };
+
+// Returns how an evaluation is divided between `ranks` processes.
+data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, int64_t ranks,
+                               Padding padding = Padding::kEvaluator);
+// Returns how data.eval is divided between `ranks` processes; none if there is none.
+std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data, int64_t ranks);
 
 // Returns the specification of a loader that reads the evaluation data once, on the training thread. `never_empty`: as
 // LoaderSpec::never_empty.

@@ -77,7 +77,7 @@ RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data
   TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);
-  if (const auto evaluated = evaluation_plan(trial.trainer().builder(), data, trial.ranks()))
+  if (const auto evaluated = evaluation_plan(trial.trainer().builder(), data, recipe.num_processes))
     forecaster.evaluation(evaluated->max_batch());
   return forecaster.take();
 }

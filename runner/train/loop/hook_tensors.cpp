@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "schema/base/error.h"
-#include "schema/recipe/field_table.h"
 
 namespace runner::train {
 
@@ -20,8 +19,7 @@ TracedRegion& HookTensors::region() {
 void HookTensors::start_region(TracedRegion::RegionOptions options) {
   const data::Batch* const on = batch();
   options.batch = on != nullptr ? std::optional(on->size) : std::nullopt;
-  const bool pads = eval_.in_progress() && session_.recipe.eval.pad_last.value_or(false);
-  options.padded = on != nullptr && (on->repeats > 0 || pads);  // the same graph for every batch
+  options.padded = on != nullptr && (on->repeats > 0 || eval_.pads());  // the same graph for every batch
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(), std::move(options));
   reads_ = 0;
@@ -51,7 +49,7 @@ void HookTensors::mark_step() {
 const backends::tpu::TpuDeviceModel& HookTensors::tpu(std::string_view what) const {
   const backends::tpu::TpuDeviceModel* const model = backends::tpu::find_tpu_model(*session_.device);
   RUN_CHECK(model != nullptr, ErrorKind::kRun, "acc:{}: the backend is {}, not tpu", what,
-            schema::find_fields("backend")[0].choices[static_cast<size_t>(session_.recipe.backend)].name);
+            name_of(session_.recipe.backend));
   return *model;
 }
 
@@ -107,17 +105,21 @@ const StepInputs& HookTensors::inputs(int64_t number) {
   return region().inputs();
 }
 
-int64_t HookTensors::count_batches(Split split) const {
+void HookTensors::check_split(Split split) const {
   RUN_CHECK(split == Split::kEval, ErrorKind::kRun,
             "acc:batches(\"train\"): only the hook entry train takes training batches; an event can take those of the "
             "evaluation data, acc:batches(\"eval\")");
   RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
             "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
+}
+
+int64_t HookTensors::count_batches(Split split) const {
+  check_split(split);
   return eval_.count();
 }
 
 void HookTensors::begin_batches(Split split) {
-  count_batches(split);
+  check_split(split);
   end_region();
   eval_.begin(even_batches_);
   begin_region();

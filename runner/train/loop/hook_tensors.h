@@ -99,6 +99,8 @@ class HookTensors {
 
  private:
   void count_reading();
+  // Throws Error(kRun) unless these are batches of the evaluation data, which the recipe has.
+  void check_split(Split split) const;
 
   std::optional<TracedRegion> region_;
   int reads_ = 0;                // in this region

@@ -21,14 +21,6 @@ int64_t tensor_bytes(const data::Dataset& dataset) {
   return dataset.size() * (dataset.feature_shape().elements() * static_cast<int64_t>(sizeof(float)) + labels);
 }
 
-// Whether an evaluation precedes each checkpoint, as the last one does.
-bool saves_after_evaluations(const schema::Recipe& recipe) {
-  const auto &saved = recipe.checkpoint.every, &evaluated = recipe.eval.every;
-  if (!saved || saved == evaluated) return true;
-  return evaluated && saved->unit == evaluated->unit && saved->divisor == evaluated->divisor &&
-         saved->count % evaluated->count == 0;
-}
-
 // `evaluation`: how the evaluation data is divided; none if there is no evaluation.
 PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation,
                    const backends::ModelledDevice& device) {
@@ -48,6 +40,13 @@ PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::opti
 
 }  // namespace
 
+bool saves_after_evaluations(const schema::Recipe& recipe) {
+  const auto &saved = recipe.checkpoint.every, &evaluated = recipe.eval.every;
+  if (!saved || saved == evaluated) return true;
+  return evaluated && saved->unit == evaluated->unit && saved->divisor == evaluated->divisor &&
+         saved->count % evaluated->count == 0;
+}
+
 StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks) {
   if (has(hooks, HookEntry::kTrain)) throw UnknownBeforeRun("the hook's own training loop decides about the steps");
@@ -58,7 +57,7 @@ StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data
           : std::nullopt;
   Trainer& trainer = trial.trainer();
   StepEstimate estimate{.training = trainer.arrays().memory(), .peak = trial.compile([&] {
-                          return peak_of(trainer, plan, evaluation_plan(trainer.builder(), data, trial.ranks()),
+                          return peak_of(trainer, plan, evaluation_plan(trainer.builder(), data, recipe.num_processes),
                                          device);
                         })};
   estimate.max_micro_batch = max_micro_batch;
@@ -72,7 +71,7 @@ StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data
 
 PeakMemory predicted_peak(Session& session, bool evaluates) {
   const auto evaluation =
-      evaluates ? evaluation_plan(session.trainer.builder(), session.data, session.ranks) : std::nullopt;
+      evaluates ? evaluation_plan(session.trainer.builder(), session.data, session.recipe.num_processes) : std::nullopt;
   return peak_of(session.trainer, session.plan, evaluation, *session.device);
 }
 

@@ -35,6 +35,9 @@ StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data
 // epoch that have not run. `evaluates`: whether evaluations are part of it. Throws OutOfMemory like estimate_steps().
 PeakMemory predicted_peak(Session& session, bool evaluates);
 
+// Whether an evaluation precedes each checkpoint, as it does the last one. Its arrays can then be released first.
+bool saves_after_evaluations(const schema::Recipe& recipe);
+
 // ---- host memory ----------------------------------------------------------------------------------------------------
 
 // Host memory that the ranks of a real TPU would need, depending on how processes are started.

@@ -54,8 +54,8 @@ std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, con
 
 // Returns the largest evaluation batch; 0 if there is no evaluation data.
 int64_t evaluation_batch(const Session& session) {
-  if (!session.data.eval) return 0;
-  return evaluation_plan(session.trainer.builder(), session.data.eval->size(), session.ranks).max_batch();
+  const auto plan = evaluation_plan(session.trainer.builder(), session.data, session.recipe.num_processes);
+  return plan ? plan->max_batch() : 0;
 }
 
 // Why the run stopped early.
