@@ -19,7 +19,6 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
-#include "schema/recipe/field_table.h"
 #include "store/state_store.h"
 
 namespace runner::lua {
@@ -99,8 +98,7 @@ int push_device(lua_State* state, Accelerator& accelerator) {
 }
 
 int push_backend(lua_State* state, Accelerator& accelerator) {
-  const auto choice = static_cast<size_t>(accelerator.recipe.backend);
-  return push_text(state, schema::find_fields("backend")[0].choices[choice].name);
+  return push_text(state, name_of(accelerator.recipe.backend));
 }
 
 int push_is_main(lua_State* state, Accelerator& accelerator) {

@@ -21,7 +21,6 @@
 #include "runner/lua/seal.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/optim/optimizer_def.h"
-#include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::lua {
@@ -221,7 +220,7 @@ schema::OptimizerSpec read_options(std::string_view type, const schema::ValueMap
 template <OptimizerType type>
 int declared(lua_State* state) {
   lua_settop(state, 2);
-  const std::string_view name = schema::find_fields("optimizer.type")[0].choices[static_cast<size_t>(type)].name;
+  const std::string_view name = name_of(type);
   const schema::ValueMap options = options_of(state, 2);
   const schema::OptimizerSpec spec = read_options(name, options);
   return push_optimizer(state,

@@ -1,6 +1,8 @@
 // Warnings about a recipe that depend on its device.
 #include "runner/train/loop/start_warnings.h"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,6 +45,32 @@ TEST(StartWarnings, AboutManyMoreProcessesOrThreadsThanCores) {
     const size_t expected = count > 8 * cores ? 1 : 0;
     EXPECT_EQ(warnings_on(fmt::format("num_processes: {}", count)).size(), expected) << count;
     EXPECT_EQ(warnings_on(fmt::format("threads: {}", count)).size(), expected) << count;
+  }
+}
+
+// Variables that ask for the precision of the recipe, or for none, need no warning.
+TEST(StartWarnings, AboutVariablesThatAskForAnotherPrecision) {
+  const struct {
+    const char *name, *value, *device;
+    const char* key;  // "": no warning
+  } cases[] = {
+      {"XLA_USE_BF16", "1", "mixed_precision: \"no\"", "mixed_precision: bf16"},
+      {"XLA_USE_BF16", "0", "mixed_precision: \"no\"", ""},
+      {"XLA_USE_BF16", "false", "mixed_precision: \"no\"", ""},
+      {"XLA_USE_BF16", "", "mixed_precision: \"no\"", ""},
+      {"XLA_USE_BF16", "1", "mixed_precision: bf16", ""},
+      {"XLA_DOWNCAST_BF16", "1", "mixed_precision: bf16", "mixed_precision: bf16 and downcast_bf16: true"},
+      {"ACCELERATE_MIXED_PRECISION", "fp16", "mixed_precision: bf16", "mixed_precision"},
+      {"ACCELERATE_MIXED_PRECISION", "bf16", "mixed_precision: bf16", ""},
+      {"ACCELERATE_MIXED_PRECISION", "no", "mixed_precision: \"no\"", ""},
+  };
+  for (const auto& [name, value, device, key] : cases) {
+    ASSERT_EQ(::setenv(name, value, 1), 0);
+    const Texts warnings = warnings_on(fmt::format("backend: cpu\nnum_processes: 1\n{}", device));
+    ::unsetenv(name);
+    const std::string text =
+        fmt::format("{}={} in the environment does not change the run; set {} in the recipe", name, value, key);
+    EXPECT_EQ(warnings, *key != '\0' ? Texts{text} : Texts{}) << name << '=' << value << ' ' << device;
   }
 }
 

@@ -10,7 +10,6 @@
 #include "backends/runtime/affinity.h"
 #include "runner/optim/bf16_warnings.h"
 #include "runner/train/step/device_rules.h"
-#include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
@@ -36,8 +35,7 @@ std::optional<std::string> crowding_warning(const schema::Recipe& recipe) {
 // users may not know: reports those that ask for something else than the recipe.
 std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
   const bool is_bf16 = recipe.mixed_precision == schema::Precision::kBf16;
-  const std::string_view precision =
-      schema::find_fields("mixed_precision")[0].choices[static_cast<size_t>(recipe.mixed_precision)].name;
+  const std::string_view precision = name_of(recipe.mixed_precision);
   const auto is_on = [](std::string_view value) { return value != "0" && value != "false"; };
   std::vector<std::string> warnings;
   const auto note = [&](const char* name, const auto& differs, std::string_view key) {
