@@ -31,7 +31,8 @@ enum class FieldType : uint8_t {
 };
 
 // How a resumed run may change a field. kSameStep: if the number of samples per optimizer step stays the same.
-enum class OnResume : uint8_t { kFixed, kAny, kLarger, kSameStep };
+// kShapesModel: not at all, because the field decides which parameters the model has.
+enum class OnResume : uint8_t { kFixed, kAny, kLarger, kSameStep, kShapesModel };
 
 struct Choice {
   std::string_view name;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,7 +28,8 @@ std::string override_of(const std::string& path, const Leaf* leaf) {
 
 bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
   switch (field.on_resume) {
-    case OnResume::kFixed: return false;
+    case OnResume::kFixed:
+    case OnResume::kShapesModel: return false;
     case OnResume::kAny: return true;
     case OnResume::kSameStep: return true;  // see check_step_size()
     case OnResume::kLarger: break;
@@ -41,12 +41,6 @@ bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
 // Whether the key exists for one backend only, such as downcast_bf16.
 bool is_of_a_backend(const Field& field) {
   return std::ranges::find(field.when, std::string_view("backend"), &Condition::path) != field.when.end();
-}
-
-// Whether the key decides which parameters the model has, so that no state of the run fits another value.
-bool shapes_model(std::string_view path) {
-  constexpr std::string_view kShapingKeys[] = {"model.type", "model.hidden", "model.layer_norm", "model.bias"};
-  return std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys);
 }
 
 // Changes of a run that is resumed.
@@ -63,9 +57,9 @@ struct Changes {
 
 // Returns the commands that work instead of resuming with `overrides`. `instead`: a change that works too; empty if
 // there is none.
-std::string hint_of(const Changes& changes, std::string_view path, const std::string& overrides,
+std::string hint_of(const Changes& changes, const Field& field, const std::string& overrides,
                     const std::string& instead) {
-  if (shapes_model(path))
+  if (field.on_resume == OnResume::kShapesModel)
     return "use `runner exec` to start a new run, because no state of this one fits another model";
   const std::string longer =
       changes.has_steps_left()
@@ -78,14 +72,14 @@ std::string hint_of(const Changes& changes, std::string_view path, const std::st
 }
 
 // Returns the diagnostic of a changed field, with the commands that work instead.
-Diagnostic refused(const Changes& changes, const std::string& path, std::string message, const std::string& overrides,
-                   const std::string& instead = "") {
+Diagnostic refused(const Changes& changes, const Field& field, const std::string& path, std::string message,
+                   const std::string& overrides, const std::string& instead = "") {
   Diagnostic d;
   d.id = ErrorId::kResumeChange;
   d.where = changes.after.mark_of(path);
   d.key = path;
   d.message = std::move(message);
-  d.hint = hint_of(changes, path, overrides, instead);
+  d.hint = hint_of(changes, field, overrides, instead);
   return d;
 }
 
@@ -140,17 +134,18 @@ void check_step_size(const Changes& changed, std::vector<Diagnostic>& diagnostic
   if (accumulation_changed) overrides.push_back(fmt::format("{}={}", kAccumulation, is.gradient_accumulation_steps));
   const std::string changes = fmt::format("{}", fmt::join(overrides, " "));
   const char* const path = batch_changed ? kBatchSize : kAccumulation;
+  const Field& field = find_fields(path)[0];
   const int64_t samples = samples_per_step(was), now = samples_per_step(is);
   if (samples != now) {
     diagnostics.push_back(refused(
-        changed, path,
+        changed, field, path,
         fmt::format("{} may only change when a run is resumed if an optimizer step keeps its number of samples ({}{} × "
                     "{}): {} -> {}",
                     path, kBatchSize, is.split_batches ? "" : " × num_processes", kAccumulation, samples, now),
         changes, other_field_for(samples, is, batch_changed)));
   } else if (const std::string why = dependence_on_batches(was, is); !why.empty()) {
-    diagnostics.push_back(
-        refused(changed, path, fmt::format("{} cannot change when this run is resumed: {}", path, why), changes));
+    diagnostics.push_back(refused(changed, field, path,
+                                  fmt::format("{} cannot change when this run is resumed: {}", path, why), changes));
   }
 }
 
@@ -177,7 +172,7 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
       continue;
     const bool larger = field.on_resume == OnResume::kLarger;
     diagnostics.push_back(
-        refused(changes, path,
+        refused(changes, field, path,
                 fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             was != nullptr ? text_of(*was) : "not set", is != nullptr ? text_of(*is) : "not set"),
                 override_of(path, is)));

@@ -78,6 +78,7 @@ Entry read_entry(const YAML::Node& node) {
   entry.unit = text_of(node, "unit");
   entry.like = text_of(node, "like");
   entry.resume = text_of(node, "resume", "fixed");
+  if (entry.parent == "model" && !node["resume"]) refuse(entry, "a field of model needs `resume`");
   entry.text = text_of(node, "text");
   if (entry.text.empty()) refuse(entry, "no text");
   entry.nonempty = node["nonempty"].IsDefined();

@@ -95,6 +95,7 @@ class TableWriter {
     if (entry.resume == "any") return "OnResume::kAny";
     if (entry.resume == "larger") return "OnResume::kLarger";
     if (entry.resume == "same_step") return "OnResume::kSameStep";
+    if (entry.resume == "shapes_model") return "OnResume::kShapesModel";
     refuse(entry, "unknown resume " + entry.resume);
   }
 
