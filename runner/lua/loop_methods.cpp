@@ -405,9 +405,7 @@ int load_model(lua_State* state) {
   const std::string path(text_argument(state, 2));
   tensors.load_model({.path = join_path(folder_of(accelerator.recipe.hooks), path),
                       .renames = renames_argument(state, 3),
-                      .caller = "acc:load_model",
-                      .rename_key = "acc:load_model",
-                      .rename_form = "{{{{\"{}\", \"{}\"}}}} as second argument"});
+                      .is_of_hook = true});
   return 0;
 }
 

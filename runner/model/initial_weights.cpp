@@ -18,11 +18,22 @@ std::string full_name(const std::string& name, const formats::NamedTensor& tenso
   return name == tensor.name ? name : fmt::format("{} ({} in the file)", name, in_quotes(tensor.name));
 }
 
+constexpr const char* kHookCall = "acc:load_model";
+
+const char* reader_of(const WeightSource& source) {
+  return source.is_of_hook ? kHookCall : "model.init_from";
+}
+
+const char* renamer_of(const WeightSource& source) {
+  return source.is_of_hook ? kHookCall : "model.rename";
+}
+
 }  // namespace
 
 InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& parameters)
     : file_(std::make_unique<formats::ModelTensors>(source.path)) {
-  const std::string &caller = source.caller, &path = source.path;
+  const char* const caller = reader_of(source);
+  const std::string& path = source.path;
   for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});
   rename(source);
   for (const Parameter& parameter : parameters.parameters()) {
@@ -48,9 +59,10 @@ InitialWeights::InitialWeights(InitialWeights&&) noexcept = default;
 InitialWeights& InitialWeights::operator=(InitialWeights&&) noexcept = default;
 
 void InitialWeights::rename(const WeightSource& source) {
+  const char* const renamer = renamer_of(source);
   for (const schema::Rename& rename : source.renames) {
     const auto most = std::ranges::count(rename.pattern, '*'), got = std::ranges::count(rename.text, '*');
-    RUN_CHECK(got <= most, ErrorKind::kRun, "{}: {} has {} *, but its pattern {} has {}", source.rename_key,
+    RUN_CHECK(got <= most, ErrorKind::kRun, "{}: {} has {} *, but its pattern {} has {}", renamer,
               in_quotes(rename.text), got, in_quotes(rename.pattern), most);
     bool is_used = false;
     for (Entry& entry : entries_) {
@@ -58,12 +70,12 @@ void InitialWeights::rename(const WeightSource& source) {
       is_used = is_used || name;
       if (name) entry.name = *std::move(name);
     }
-    RUN_CHECK(is_used, ErrorKind::kData, "{}: {} matches no tensor of {}; {}", source.rename_key,
-              in_quotes(rename.pattern), source.path, formats::names_text(file_->tensors()));
+    RUN_CHECK(is_used, ErrorKind::kData, "{}: {} matches no tensor of {}; {}", renamer, in_quotes(rename.pattern),
+              source.path, formats::names_text(file_->tensors()));
   }
   std::ranges::sort(entries_, {}, &Entry::name);
   const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);
-  RUN_CHECK(twice == entries_.end(), ErrorKind::kData, "{}: {} and {} of {} both become {}", source.rename_key,
+  RUN_CHECK(twice == entries_.end(), ErrorKind::kData, "{}: {} and {} of {} both become {}", renamer,
             in_quotes(twice->tensor->name), in_quotes(std::next(twice)->tensor->name), source.path,
             in_quotes(twice->name));
 }
@@ -78,9 +90,9 @@ std::string InitialWeights::prefix_hint(const WeightSource& source, const std::s
   const auto found =
       std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.name.ends_with("." + parameter); });
   if (found == entries_.end()) return "";
-  return fmt::format("; remove the prefix with {}",
-                     fmt::format(fmt::runtime(source.rename_form),
-                                 found->name.substr(0, found->name.size() - parameter.size()) + "*", "*"));
+  const std::string prefix = found->name.substr(0, found->name.size() - parameter.size());
+  return source.is_of_hook ? fmt::format("; remove the prefix with {{{{\"{}*\", \"*\"}}}} as second argument", prefix)
+                           : fmt::format("; remove the prefix with model.rename: {{\"{}*\": \"*\"}}", prefix);
 }
 
 bool InitialWeights::read(const Parameter& parameter, std::span<float> values, int64_t begin) const {

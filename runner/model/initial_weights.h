@@ -20,9 +20,7 @@ namespace runner::nn {
 struct WeightSource {
   std::string path;                          // a safetensors file, or the index of its shards (formats::ModelTensors)
   std::vector<schema::Rename> renames = {};  // of the names in the file, applied one after the other
-  std::string caller = "model.init_from";    // for errors
-  std::string rename_key = "model.rename";
-  std::string rename_form = "model.rename: {{\"{}\": \"{}\"}}";  // how to write one
+  bool is_of_hook = false;                   // acc:load_model instead of model.init_from and model.rename, for errors
 };
 
 class InitialWeights {
