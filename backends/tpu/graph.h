@@ -88,6 +88,8 @@ struct MissCause {
 };
 
 struct Graph {
+  explicit Graph(GraphRole its_role) : role(its_role) {}
+
   GraphKey key;
   GraphIdentity identity;                  // empty after eviction from the cache
   std::shared_ptr<const Program> tensors;  // tensor graph (tensor_graph.h), for printing; null if not kept
@@ -100,7 +102,7 @@ struct Graph {
   int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before the first
   int64_t compile_ns = 0;
   int64_t executions = 0;
-  GraphRole role = GraphRole::kUpdate;
+  GraphRole role;
   bool evaluates = false;  // was first part of an evaluation
 };
 

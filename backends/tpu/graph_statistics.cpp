@@ -21,10 +21,9 @@ Graph* GraphStatistics::find(const GraphKey& key, const GraphIdentity& identity)
 
 Graph GraphStatistics::described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
                                  int64_t step) const {
-  Graph graph;
+  Graph graph(role_of(*identity.program));
   graph.key = key;
   graph.identity = std::move(identity);
-  graph.role = role_of(*graph.identity.program);
   graph.evaluates = graph.identity.evaluates;
   graph.first_step = step;
   graph.types = hardware_.types;

@@ -41,6 +41,10 @@ class LazyTpuModel final : public TpuModelBase {
     CompileRecord record;
   };
 
+  struct Reads {
+    int64_t training = 0, evaluation = 0;
+  };
+
   Compiled compile_graph(const Program& program, const Program& graph,
                          const std::function<std::shared_ptr<Executable>()>& compile) override;
   void submit_graph(TpuStep& step, GraphIdentity graph, const Submission& submission,
@@ -69,9 +73,6 @@ class LazyTpuModel final : public TpuModelBase {
 
   const int64_t batches_per_mark_;
   PersistentCache stored_{hardware()};
-  struct Reads {
-    int64_t training = 0, evaluation = 0;
-  };
   Reads reads_;           // values that a hook has read
   int64_t begun_ns_ = 0;  // time of the first submission
   PendingTrace pending_{statistics().cache().rules()};

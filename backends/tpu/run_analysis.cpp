@@ -1,6 +1,8 @@
 #include "backends/tpu/run_analysis.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,25 @@ constexpr double kOften = 0.5;
 constexpr int64_t kManyStructures = 5;
 constexpr double kSometimes = 0.1;
 constexpr double kLongSeconds = 2, kMuchTime = 0.1;
+constexpr std::string_view kSameShapes = "use the same shapes in every batch (nn.where or a mask in place of slices)";
+
+// Causes of compilations that a warning reports.
+struct ReportedKind {
+  MissKind kind;
+  // The remedy depends on whether it is a graph of an evaluation or of training. None: both; such graphs are reported
+  // even if report_compilations() reports all.
+  std::optional<bool> evaluates;
+  std::string_view who;  // subject of the sentence: what caused the graphs
+  bool names_line;
+};
+constexpr ReportedKind kReportedKinds[] = {
+    {MissKind::kBatchSize, false, "new batch sizes in training", false},
+    {MissKind::kBatchSize, true, "new batch sizes in evaluations", false},
+    {MissKind::kStructure, false, "changing shapes or operations in training", true},
+    {MissKind::kStructure, true, "changing shapes or operations in evaluations", true},
+    {MissKind::kNumber, {}, "numbers whose value changed", false},
+    {MissKind::kAttribute, {}, "changed exponents", true},
+};
 
 std::string place_of(const SourceMark& line) {
   return line.known() ? fmt::format(" ({})", line.to_string()) : "";
@@ -32,16 +53,10 @@ class RunAnalysis {
   }
 
   std::vector<std::string> run() {
-    if (is_often(std::ssize(compiled_))) {
-      report_compilations();
-    } else {
-      report_batch_sizes(/*evaluates=*/false);
-      report_batch_sizes(/*evaluates=*/true);
-      report_structures(/*evaluates=*/false);
-      report_structures(/*evaluates=*/true);
-    }
-    report_kind(MissKind::kNumber, "numbers whose value changed");
-    report_kind(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
+    const bool compiles_often = is_often(std::ssize(compiled_));
+    if (compiles_often) report_compilations();
+    for (const ReportedKind& kind : kReportedKinds)
+      if (!compiles_often || !kind.evaluates) report_kind(kind);
     if (is_often(figures_.reads)) report_reads();
     if (figures_.evaluation_reads >= kFewBatches) report_evaluation_reads();
     return std::move(texts_);
@@ -53,10 +68,11 @@ class RunAnalysis {
            static_cast<double>(times) > kOften * static_cast<double>(figures_.batches);
   }
 
-  std::vector<const Graph*> of_kind(MissKind kind) const {
+  std::vector<const Graph*> of_kind(const ReportedKind& kind) const {
     std::vector<const Graph*> found;
-    std::ranges::copy_if(compiled_, std::back_inserter(found),
-                         [&](const Graph* graph) { return graph->cause.kind == kind; });
+    std::ranges::copy_if(compiled_, std::back_inserter(found), [&](const Graph* graph) {
+      return graph->cause.kind == kind.kind && (!kind.evaluates || is_of_evaluation(*graph) == *kind.evaluates);
+    });
     return found;
   }
 
@@ -80,41 +96,27 @@ class RunAnalysis {
         newest.first_step, figures_.batches, text_of(compiled_), newest.cause.text, place_of(newest.cause.line)));
   }
 
-  // Adds a text if graphs of a kind were compiled. `who`: the subject of the sentence, what caused them.
-  void report_kind(MissKind kind, std::string_view who, bool names_line = false) {
-    const std::vector<const Graph*> found = of_kind(kind);
-    if (found.empty()) return;
-    const Graph& newest = *found.back();
-    texts_.push_back(fmt::format("{} caused {}, last at training batch {}: {}{}; {}", who, text_of(found),
-                                 newest.first_step, newest.cause.text, names_line ? place_of(newest.cause.line) : "",
-                                 advice_for(newest)));
-  }
-
-  // The remedy depends on whether it is a graph of training or of an evaluation.
-  void report_batch_sizes(bool evaluates) {
-    std::vector<const Graph*> found = of_kind(MissKind::kBatchSize);
-    std::erase_if(found, [&](const Graph* graph) { return is_of_evaluation(*graph) != evaluates; });
-    if (found.empty()) return;
-    const Graph& newest = *found.back();
-    texts_.push_back(fmt::format("new batch sizes {} caused {}, last at training batch {}: {}; {}",
-                                 evaluates ? "in evaluations" : "in training", text_of(found), newest.first_step,
-                                 newest.cause.text, advice_for(newest)));
-  }
-
-  void report_structures(bool evaluates) {
-    std::vector<const Graph*> found = of_kind(MissKind::kStructure);
-    std::erase_if(found, [&](const Graph* graph) { return is_of_evaluation(*graph) != evaluates; });
+  // Whether graphs whose shapes or operations changed are worth a warning.
+  bool are_many_structures(const std::vector<const Graph*>& found) const {
     const double seconds = seconds_of(found);
     const bool are_many = figures_.batches >= kFewBatches &&
                           static_cast<double>(found.size()) > kSometimes * static_cast<double>(figures_.batches);
     const bool are_slow = seconds >= kLongSeconds && seconds > kMuchTime * figures_.seconds;
-    if (std::ssize(found) < kManyStructures || !(are_many || are_slow)) return;
+    return std::ssize(found) >= kManyStructures && (are_many || are_slow);
+  }
+
+  // Adds a text if graphs of a kind were compiled.
+  void report_kind(const ReportedKind& kind) {
+    const std::vector<const Graph*> found = of_kind(kind);
+    const bool are_structures = kind.kind == MissKind::kStructure;
+    if (found.empty() || (are_structures && !are_many_structures(found))) return;
     const Graph& newest = *found.back();
-    texts_.push_back(fmt::format(
-        "changing shapes or operations {} caused {}, in a run of {} training batches, last at batch {}: {}{}; "
-        "use the same shapes in every batch (nn.where or a mask in place of slices)",
-        evaluates ? "in evaluations" : "in training", text_of(found), figures_.batches, newest.first_step,
-        newest.cause.text, place_of(newest.cause.line)));
+    const std::string when = are_structures ? fmt::format("in a run of {} training batches, last at batch {}",
+                                                          figures_.batches, newest.first_step)
+                                            : fmt::format("last at training batch {}", newest.first_step);
+    texts_.push_back(fmt::format("{} caused {}, {}: {}{}; {}", kind.who, text_of(found), when, newest.cause.text,
+                                 kind.names_line ? place_of(newest.cause.line) : "",
+                                 are_structures ? kSameShapes : advice_for(newest)));
   }
 
   void report_evaluation_reads() {

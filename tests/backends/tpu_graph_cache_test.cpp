@@ -33,7 +33,7 @@ GraphIdentity identity_of(const Wanted& wanted) {
 }
 
 Graph graph_of(const Wanted& wanted) {
-  Graph graph;
+  Graph graph(GraphRole::kForward);
   graph.identity = identity_of(wanted);
   graph.key = key_of(graph.identity);
   return graph;

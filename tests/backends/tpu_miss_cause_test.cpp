@@ -53,7 +53,7 @@ Program read_of(int line, bool is_doubled = false) {
 MissCause cause_of_last(std::vector<GraphIdentity> graphs) {
   GraphCache cache;
   for (GraphIdentity& identity : graphs) {
-    Graph graph;
+    Graph graph(role_of(*identity.program));
     graph.key = key_of(identity);
     graph.identity = std::move(identity);
     cache.add(std::move(graph));
@@ -145,7 +145,7 @@ TEST(TpuMissCause, ReportsTheNumberOfBatches) {
 TEST(TpuMissCause, QuotesTheScalarOfTheNearestGraphsLastRun) {
   const auto with = [](double rate) { return identity_with(training(), {{ScalarUse::kFactor, rate, "-lr"}}); };
   GraphCache cache;
-  Graph graph;
+  Graph graph(GraphRole::kUpdate);
   graph.identity = with(-0.1);
   graph.key = key_of(graph.identity);
   cache.add(std::move(graph));

@@ -21,13 +21,12 @@ Graph graph_of(const Made& made) {
   Program program;
   program.set_mark({"mnist.lua", 12, 0});
   program.output({.name = "loss", .value = program.constant(1, {}), .is_read = made.is_read});
-  Graph graph;
+  Graph graph(made.is_read ? GraphRole::kRead : made.role);
   graph.identity.program = std::make_shared<const Program>(program);
   graph.cause = {made.cause, made.line, made.kind};
   graph.first_step = made.step;
   graph.compile_ns = 250'000'000;
   graph.executions = 1;
-  graph.role = made.is_read ? GraphRole::kRead : made.role;
   graph.evaluates = made.evaluates;
   return graph;
 }
