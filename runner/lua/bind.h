@@ -23,7 +23,13 @@ constexpr int kAnyNumber = -1;
 void name_function(lua_State* state, const char* name, int (*function)(lua_State*), int most = kAnyNumber);
 
 // Returns the largest number of arguments that a usage text shows, including the object of a method:
-// 3 for "x:chunk(count [, axis])". An argument "name..." stands for any number.
+// 3 for "x:chunk(count [, axis])". The `usage` of all tables of functions has one of these forms (a test checks it):
+// - "x + y" or "-x": an operator with its operands;
+// - "x:NAME(ARGUMENTS)" or "acc:NAME(ARGUMENTS)": a method, whose object counts;
+// - "MODULE.NAME(ARGUMENTS)": a function;
+// - "MODULE.NAME{FIELDS}": a function of one table.
+// ARGUMENTS are separated by commas, of which those in { } belong to a table. [ ] marks those that may be missing. An
+// argument "name..." stands for any number.
 int most_arguments(std::string_view usage);
 // Throws "name: argument 3 is …, expected at most 2 arguments" if the current call has more arguments than registered
 // for `function`. Trailing arguments that are nil do not count.

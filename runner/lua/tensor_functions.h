@@ -29,7 +29,7 @@ namespace layout {
 int reshape(lua_State* state);
 int flatten(lua_State* state);
 int transpose(lua_State* state);
-int t(lua_State* state);
+int t(lua_State* state);  // transpose() without axes: the number of arguments is registered by function
 int permute(lua_State* state);
 int expand(lua_State* state);
 int unsqueeze(lua_State* state);

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/document.h"
 #include "runner/lua/modules.h"
 #include "tests/lua/lua_step.h"
 #include "tests/support/pattern.h"
@@ -407,6 +409,19 @@ TEST(LuaTensors, UsageShowsTheNumberOfArguments) {
                                                {"x + y", 2},
                                                {"-x", 1}};
   for (const auto& [usage, most] : cases) EXPECT_EQ(most_arguments(usage), most) << usage;
+}
+
+// most_arguments() reads these texts.
+TEST(LuaTensors, UsageHasAFormThatCanBeCounted) {
+  const support::Pattern form(R"(x [-+*/^] y|-x|(x|acc):[a-z_0-9]+\([^()]*\)|(nn|optim)\.\w+(\([^()]*\)|\{.*\}))");
+  const auto check = [&](const std::string& usage) { EXPECT_TRUE(form.matches(usage)) << usage; };
+  for (const TensorFunction& function : tensor_functions()) check(function.usage);
+  for (const ModuleFunction& function : module_functions()) check(function.usage);
+  for (const OptimizerFunction& function : optimizer_functions()) check(function.usage);
+  for (const AcceleratorName& name : accelerator_names())
+    if (*name.usage != '\0') check(name.usage);
+  EXPECT_FALSE(form.matches("x:sum"));
+  EXPECT_FALSE(form.matches("not x"));
 }
 
 TEST(LuaTensors, ErrorsExplainWrongArguments) {
