@@ -162,6 +162,10 @@ TEST_F(ModelFilesTest, ReportsAnIndexThatItsFilesDoNotFit) {
             "i.json: 'a.safetensors' has no tensor 'layer.2', which the index lists");
   EXPECT_EQ(error(R"({"layer.0": "a.safetensors", "layer.1": "a.safetensors", "layer.0": "a.safetensors"})"),
             "i.json: weight_map lists tensor 'layer.0' twice");
+  for (const char* const inside : {"x/b.safetensors", "..b.safetensors", "x..y/b.safetensors"})
+    EXPECT_EQ(
+        error(fmt::format(R"({{"x": "{}"}})", inside)),
+        fmt::format("i.json: the file '{}' of tensor 'x' does not exist; put it into the folder of the index", inside));
   for (const char* const outside : {"../a.safetensors", "/a.safetensors", "x/../../a.safetensors"})
     EXPECT_EQ(error(fmt::format(R"({{"x": "{}"}})", outside)),
               fmt::format("i.json: the file '{}' of tensor 'x' is outside the folder of the index", outside));
