@@ -7,7 +7,7 @@
 
 namespace runner::cli {
 
-// Calls read_recipe(). Unless `quiet`, prints which environment variables the recipe reads: a recipe of another author
+// Calls read_recipe(), and protects the recipe and its includes from outputs (used_files.h). Unless `quiet`, prints which environment variables the recipe reads: a recipe of another author
 // could read more than its user expects.
 schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false);
 

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "runner/formats/used_files.h"
 #include "runner/train/run/run_data.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/base/secrets.h"
-#include "schema/base/used_files.h"
 #include "schema/recipe/recipe_identity.h"
 #include "store/device_report.h"
 
@@ -47,9 +47,10 @@ store::Param::Value param_value(const schema::Value& value) {
 }
 
 void remember_file(std::string_view key, const fs::path& path) {
-  remember_used_file(path, key.starts_with("data.") ? "a data file of the run"
-                           : key == "hooks"         ? "the hook of the run"
-                                                    : "a file that the run has read");
+  using formats::FileRole;
+  formats::remember_used_file(path, key.starts_with("data.") ? FileRole::kData
+                                    : key == "hooks"         ? FileRole::kHook
+                                                             : FileRole::kReadByRun);
 }
 
 void remember_files_of(const schema::ReadResult& recipe) {

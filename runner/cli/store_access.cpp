@@ -6,8 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "runner/formats/used_files.h"
 #include "runner/report/format.h"
-#include "schema/base/used_files.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::cli {
@@ -79,7 +79,7 @@ std::filesystem::path store_path(const Options& options) {
   const char* const variable = std::getenv("RUNNER_DB");
   const char* const otherwise = variable != nullptr && *variable != '\0' ? variable : "runner.db";
   const std::filesystem::path path = options.db.empty() ? otherwise : options.db.c_str();
-  remember_used_file(path, kStoreRole);
+  formats::remember_used_file(path, formats::FileRole::kStore);
   return path;
 }
 

@@ -10,8 +10,8 @@
 #include <zlib.h>
 
 #include "runner/formats/reading_watch.h"
+#include "runner/formats/used_files.h"
 #include "schema/base/error.h"
-#include "schema/base/used_files.h"
 
 namespace runner::formats {
 
@@ -44,7 +44,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)), file_(path_) {
   if (!file_.is_open())
     fail(ErrorKind::kData, "cannot open {}: {}{}", path_, file_.problem(),
          path_.starts_with("~/") || path_.find("/~/") != path_.npos ? "; write the whole path instead of ~" : "");
-  remember_used_file(path_, "a file that this command uses");
+  remember_used_file(path_, FileRole::kInput);
   unsigned char magic[2] = {};
   const ssize_t got = pread(file_.fd(), magic, 2, 0);
   if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "runner/formats/text_rows.h"
+#include "runner/formats/used_files.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/system_limits.h"
-#include "schema/base/used_files.h"
 
 namespace runner::formats {
 namespace {

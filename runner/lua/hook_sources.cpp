@@ -5,11 +5,12 @@
 
 #include <lua.hpp>
 
+#include "runner/formats/used_files.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
-#include "schema/base/used_files.h"
+#include "schema/base/utf8.h"
 
 namespace runner::lua {
 namespace {
@@ -30,7 +31,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   RegularFile opened(file);
   const auto refuse = [&] { fail(ErrorKind::kRecipe, "cannot read the hook {}: {}", name, opened.problem()); };
   if (!opened.is_open()) refuse();
-  remember_used_file(file, "the hook that this command uses");
+  formats::remember_used_file(file, formats::FileRole::kHook);
   std::string source;
   if (!opened.read_text(source, kLargest)) refuse();
   RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);

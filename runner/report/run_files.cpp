@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "runner/formats/text_rows.h"
+#include "runner/formats/used_files.h"
 #include "runner/formats/write.h"
 #include "schema/base/json.h"
-#include "schema/base/used_files.h"
 
 namespace runner::report {
 namespace {
@@ -53,7 +53,7 @@ class FilesInFolder {
   }
 
   void create() {
-    check_output(folder_);
+    formats::check_output(folder_);
     std::error_code error;
     for (fs::path missing = folder_; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
       created_.push_back(missing);

@@ -5,7 +5,7 @@
 
 #include "schema/base/file.h"
 #include "schema/base/text.h"
-#include "schema/base/used_files.h"
+#include "schema/base/utf8.h"
 #include "schema/base/value.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/field_words.h"
@@ -240,7 +240,6 @@ class Composer {
 int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from) {
   std::string text;
   RegularFile file(path);
-  remember_used_file(path, "the recipe that this command uses");
   if (file.is_open() && file.read_text(text, kMaxTextBytes)) {
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     return report.add_source({kind, path, folder_of(path), std::move(text)});

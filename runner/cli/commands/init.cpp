@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "runner/cli/command.h"
+#include "runner/formats/used_files.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
@@ -36,7 +37,10 @@ std::vector<std::string> comments_of(const schema::ImportedConfig& config, const
 int init(const InitOptions& options, report::Output& out) {
   const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
   schema::ImportedConfig config;
-  if (!options.from.empty()) config = schema::import_accelerate_config(options.from);
+  if (!options.from.empty()) {
+    config = schema::import_accelerate_config(options.from);
+    formats::remember_used_file(options.from, formats::FileRole::kInput);
+  }
   const std::string name = file.stem().string();
   formats::write_new_file(file, options.from.empty()
                                     ? schema::init_recipe(name)

@@ -2,13 +2,13 @@
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/loaded_model.h"
+#include "runner/formats/used_files.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/prediction_text.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
-#include "schema/base/used_files.h"
 
 namespace runner::cli {
 namespace {
@@ -72,8 +72,8 @@ formats::FileKind kind_of(std::string_view format) {
 // Refuses the output before the model is loaded. DATA of idx and npy may be two files.
 void check_target(const std::string& output, const std::string& data) {
   for (const std::string& file : {data, data.substr(0, data.find(','))})
-    remember_used_file(file, "the file to predict");
-  if (!goes_to_stdout(output)) check_output(output, "--output");
+    formats::remember_used_file(file, formats::FileRole::kInput);
+  if (!goes_to_stdout(output)) formats::check_output(output, "--output");
 }
 
 int predict(const PredictOptions& options, report::Output& out) {

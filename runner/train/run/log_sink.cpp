@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runner/formats/used_files.h"
 #include "schema/base/error.h"
-#include "schema/base/used_files.h"
 
 namespace runner::train {
 namespace {
@@ -40,7 +40,7 @@ bool is_pipe(const std::string& path) {
 
 // Opens a pipe for reading too, so that opening works without a reader and a reader that leaves is no error.
 int open_for_appending(std::string_view key, const std::string& path, int flags) {
-  check_output(path, key);
+  formats::check_output(path, key);
   const int how = is_pipe(path) ? O_RDWR | O_NONBLOCK : flags;
   const int fd = ::open(path.c_str(), how | O_APPEND | O_CLOEXEC, kMode);
   if (fd < 0) cannot_write(key, path, std::strerror(errno));

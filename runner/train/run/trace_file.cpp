@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "runner/formats/chrome_trace.h"
+#include "runner/formats/used_files.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
-#include "schema/base/used_files.h"
 
 namespace runner::train {
 namespace {
@@ -31,7 +31,7 @@ constexpr mode_t kTraceFileMode = 0666;  // minus the umask
 }
 
 int open_file(const std::string& path) {
-  check_output(path, "profile.out");
+  formats::check_output(path, "profile.out");
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);

@@ -1,4 +1,4 @@
-#include "schema/base/used_files.h"
+#include "runner/formats/used_files.h"
 
 #include <map>
 #include <mutex>
@@ -9,15 +9,27 @@
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 
-namespace runner {
+namespace runner::formats {
 namespace {
 
 namespace fs = std::filesystem;
 
+std::string_view text_of(FileRole role) {
+  switch (role) {
+    case FileRole::kStore: return "the store that this command uses";
+    case FileRole::kRecipe: return "the recipe that this command uses";
+    case FileRole::kHook: return "the hook of the run";
+    case FileRole::kData: return "a data file of the run";
+    case FileRole::kReadByRun: return "a file that the run has read";
+    case FileRole::kInput: return "a file that this command uses";
+  }
+  return {};
+}
+
 // Roles by path. A path is resolved when it is compared, because the file may be replaced or created meanwhile.
 class UsedFiles {
  public:
-  void add(const fs::path& path, std::string_view role) {
+  void add(const fs::path& path, FileRole role) {
     std::error_code ignored;
     const fs::path absolute = fs::absolute(path, ignored);
     const std::lock_guard lock(mutex_);
@@ -25,7 +37,7 @@ class UsedFiles {
   }
 
   // Returns the role of a file, whatever path names it.
-  std::optional<std::string> role_of(const fs::path& file) {
+  std::optional<FileRole> role_of(const fs::path& file) {
     const std::lock_guard lock(mutex_);
     for (const auto& [path, role] : roles_) {
       std::error_code ignored;
@@ -36,7 +48,7 @@ class UsedFiles {
 
  private:
   std::mutex mutex_;
-  std::map<fs::path, std::string> roles_;
+  std::map<fs::path, FileRole> roles_;
 };
 
 UsedFiles& used_files() {
@@ -57,28 +69,27 @@ std::optional<fs::path> database_of(const fs::path& file) {
     std::string name = file.string();
     if (!name.ends_with(suffix)) continue;
     name.resize(name.size() - suffix.size());
-    const std::optional<std::string> role = used_files().role_of(name);
-    if (is_database(name) || (role && *role == kStoreRole)) return name;
+    if (is_database(name) || used_files().role_of(name) == FileRole::kStore) return name;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-void remember_used_file(const fs::path& path, std::string_view role) {
+void remember_used_file(const fs::path& path, FileRole role) {
   used_files().add(path, role);
 }
 
 void check_output(const fs::path& path, std::string_view key) {
   std::error_code ignored;  // of a broken path; writing reports the error
   const fs::path file = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-  const auto refuse = [&](const std::string& reason) {
+  const auto refuse = [&](std::string_view reason) {
     fail(ErrorKind::kUsage, "{}{}cannot write {}: it is {}; choose another file", key, key.empty() ? "" : ": ",
          path.string(), reason);
   };
-  if (const auto role = used_files().role_of(file)) refuse(*role);
+  if (const auto role = used_files().role_of(file)) refuse(text_of(*role));
   if (is_database(file)) refuse("a store or another SQLite database");
   if (const auto database = database_of(file)) refuse(fmt::format("part of the store {}", database->string()));
 }
 
-}  // namespace runner
+}  // namespace runner::formats
