@@ -108,8 +108,18 @@ std::optional<std::vector<Point>> decode_points(std::span<const std::byte> bytes
   return points;
 }
 
-bool has_encoded_points(Database& database) {
-  return database.query_int64("SELECT count(*) FROM pragma_table_info('chunk', 'main') WHERE name = 'data'") > 0;
+std::vector<Chunk> read_encoded_chunks(Database& database, int64_t run_id, const std::string& metric) {
+  Statement rows(database,
+                 "SELECT chunk.no, chunk.data FROM series JOIN main.chunk AS chunk ON chunk.series_id = series.id "
+                 "WHERE series.run_id = ?1 AND series.name = ?2 ORDER BY chunk.no");
+  rows.bind(run_id, metric);
+  std::vector<Chunk> chunks;
+  while (rows.step()) {
+    auto points = decode_points(rows.bytes(1));
+    if (!points) fail_damaged_chunk(database, rows.int64(0), metric);
+    chunks.push_back({rows.int64(0), std::move(*points)});
+  }
+  return chunks;
 }
 
 void convert_encoded_points(Database& database) {

@@ -16,6 +16,7 @@
 namespace runner::store {
 
 class Database;
+struct Chunk;
 
 // Decodes a chunk of 1 to kEncodedPoints points. All numbers are little-endian varints with 7 bits per byte; signed
 // ones are zigzag-encoded. In order: kPackedValues or kRawValues (a byte); the number of points; the first step, then
@@ -28,11 +29,16 @@ inline constexpr size_t kEncodedPoints = 512;
 inline constexpr std::byte kPackedValues{1}, kRawValues{2};
 inline constexpr size_t kCrcBytes = 4;
 
-// Whether the store has encoded points.
-bool has_encoded_points(Database& database);
+// First schema version whose points are columns of `chunk`.
+inline constexpr int64_t kFirstVersionWithPointColumns = 13;
 
-// The first layout without encoded points.
-inline constexpr int kPointColumns = 13;
+// Whether a store of this schema version has encoded points.
+constexpr bool has_encoded_points(int64_t version) {
+  return version < kFirstVersionWithPointColumns;
+}
+
+// As read_chunks() (metric_tables.h), for a store with encoded points.
+std::vector<Chunk> read_encoded_chunks(Database& database, int64_t run_id, const std::string& metric);
 
 // Converts the rows of encoded_chunk and drops the table. Chunks that are damaged stay damaged. Call it inside a
 // transaction.

@@ -95,7 +95,7 @@ void apply_migrations(Database& database, int64_t from, int64_t to) {
   if (from == 0 && to == std::ssize(migrations())) return database.exec(newest_layout());
   for (int64_t next = from; next < to; ++next) {
     database.exec(migrations()[static_cast<size_t>(next)]);
-    if (next + 1 == kPointColumns) convert_encoded_points(database);
+    if (next + 1 == kFirstVersionWithPointColumns) convert_encoded_points(database);
   }
 }
 
@@ -140,14 +140,14 @@ void create_missing_views_and_indexes(Database& database, int64_t version) {
       if (!found.contains(object.name)) database.exec(object.sql);
 }
 
-void read_as_newest(Database& database) {
+void read_as_newest(Database& database, int64_t version) {
   Layout layout(static_cast<int64_t>(migrations().size()));
   Database& newest = layout.database;
   for (const Object& table : objects(newest, "table")) complete_table(database, newest, table);
   std::map<std::string, std::string> views;
   for (const Object& view : objects(database, "view")) views[view.name] = view.sql;
   for (const Object& view : objects(newest, "view")) {
-    if (view.name == "points" && has_encoded_points(database)) continue;  // it decodes them
+    if (view.name == "points" && has_encoded_points(version)) continue;  // it decodes them
     if (views[view.name] != view.sql) database.exec(temporary(view.sql));
   }
 }

@@ -26,6 +26,6 @@ void create_missing_views_and_indexes(Database& database, int64_t version);
 // Creates temporary objects on the connection, without writing to the file: empty tables, views that add missing
 // columns with their defaults, and the newest public views. An older layout then looks like the newest, except that its
 // points may be encoded. Throws SqliteError.
-void read_as_newest(Database& database);
+void read_as_newest(Database& database, int64_t version);
 
 }  // namespace runner::store

@@ -9,7 +9,6 @@
 #include <zlib.h>
 
 #include "schema/recipe/metric_names.h"
-#include "store/encoded_points.h"
 
 namespace runner::store {
 
@@ -122,30 +121,11 @@ int64_t crc_of(std::span<const Point> points) {
   return static_cast<int64_t>(crc);
 }
 
-[[noreturn]] void fail_damaged_chunk(Database& database, int64_t no, const std::string& metric) {
-  fail(ErrorKind::kStore,
-       "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a backup; other metrics can "
-       "still be read",
-       database.path().string(), no, metric);
-}
-
-std::vector<Chunk> read_encoded_chunks(Database& database, int64_t run_id, const std::string& metric) {
-  Statement rows(database,
-                 "SELECT chunk.no, chunk.data FROM series JOIN main.chunk AS chunk ON chunk.series_id = series.id "
-                 "WHERE series.run_id = ?1 AND series.name = ?2 ORDER BY chunk.no");
-  rows.bind(run_id, metric);
-  std::vector<Chunk> chunks;
-  while (rows.step()) {
-    auto points = decode_points(rows.bytes(1));
-    if (!points) fail_damaged_chunk(database, rows.int64(0), metric);
-    chunks.push_back({rows.int64(0), std::move(*points)});
-  }
-  return chunks;
-}
-
 constexpr const char* kChunkColumns[] = {"series_id",  "no",          "n",          "max_step",   "crc",
                                          "first_step", "step_stride", "first_time", "time_stride"};
+enum ChunkColumn { kSeriesId, kNo, kCount, kMaxStep, kCrc, kFirstStep, kStepStride, kFirstTime, kTimeStride };
 constexpr const char* kPointColumnNames[] = {"value", "step", "time"};
+enum PointColumn { kValue, kStep, kTime };
 
 // Columns of `chunk`: kChunkColumns, then value_0, …, value_31, step_0, …, time_31.
 std::vector<std::string> chunk_columns() {
@@ -167,15 +147,21 @@ std::string put_chunk_sql() {
                      fmt::join(columns, ", "), fmt::join(values, ", "), fmt::join(changes, ", "));
 }
 
-// Number of the parameter or column of point k; `figure`: index in kPointColumnNames.
-int column_of(size_t k, int figure) {
-  return static_cast<int>(std::size(kChunkColumns)) + figure * static_cast<int>(kChunkPoints) + static_cast<int>(k);
+// Number of the parameter or column of point k.
+int column_of(size_t k, PointColumn column) {
+  return static_cast<int>(std::size(kChunkColumns)) + column * static_cast<int>(kChunkPoints) + static_cast<int>(k);
 }
 
 }  // namespace
 
+void fail_damaged_chunk(Database& database, int64_t no, const std::string& metric) {
+  fail(ErrorKind::kStore,
+       "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a backup; other metrics can "
+       "still be read",
+       database.path().string(), no, metric);
+}
+
 std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::string& metric) {
-  if (has_encoded_points(database)) return read_encoded_chunks(database, run_id, metric);
   std::vector<std::string> columns = chunk_columns();
   for (std::string& column : columns) column.insert(0, "chunk.");
   Statement rows(database, fmt::format("SELECT {} FROM series JOIN chunk ON chunk.series_id = series.id "
@@ -183,13 +169,15 @@ std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::st
                                        fmt::join(columns, ", ")));
   std::vector<Chunk> chunks;
   for (rows.bind(run_id, metric); rows.step();) {
-    Chunk chunk{rows.int64(1), {}};
-    const size_t count = std::min(static_cast<size_t>(rows.int64(2)), kChunkPoints);
-    const Line steps{rows.int64(5), rows.int64(6)}, times{rows.int64(7), rows.int64(8)};
+    Chunk chunk{rows.int64(kNo), {}};
+    const size_t count = std::min(static_cast<size_t>(rows.int64(kCount)), kChunkPoints);
+    const Line steps{rows.int64(kFirstStep), rows.int64(kStepStride)};
+    const Line times{rows.int64(kFirstTime), rows.int64(kTimeStride)};
     for (size_t k = 0; k < count; ++k)
-      chunk.points.push_back({wrapping_sum(steps.at(k), rows.int64(column_of(k, 1))),
-                              wrapping_sum(times.at(k), rows.int64(column_of(k, 2))), rows.real(column_of(k, 0))});
-    if (count == 0 || crc_of(chunk.points) != rows.int64(4)) fail_damaged_chunk(database, chunk.no, metric);
+      chunk.points.push_back({wrapping_sum(steps.at(k), rows.int64(column_of(k, kStep))),
+                              wrapping_sum(times.at(k), rows.int64(column_of(k, kTime))),
+                              rows.real(column_of(k, kValue))});
+    if (count == 0 || crc_of(chunk.points) != rows.int64(kCrc)) fail_damaged_chunk(database, chunk.no, metric);
     chunks.push_back(std::move(chunk));
   }
   return chunks;
@@ -222,9 +210,9 @@ void MetricTables::put_chunk(int64_t series_id, int64_t no, std::span<const Poin
   put_chunk_.bind(series_id, no, std::ssize(points), std::ranges::max_element(points, {}, &Point::step)->step,
                   crc_of(points), steps.base, steps.stride, times.base, times.stride);
   for (size_t k = 0; k < points.size(); ++k) {
-    put_chunk_.bind_one(column_of(k, 0), stored_value(points[k].value));
-    put_chunk_.bind_one(column_of(k, 1), wrapping_difference(points[k].step, steps.at(k)));
-    put_chunk_.bind_one(column_of(k, 2), wrapping_difference(points[k].time_ms, times.at(k)));
+    put_chunk_.bind_one(column_of(k, kValue), stored_value(points[k].value));
+    put_chunk_.bind_one(column_of(k, kStep), wrapping_difference(points[k].step, steps.at(k)));
+    put_chunk_.bind_one(column_of(k, kTime), wrapping_difference(points[k].time_ms, times.at(k)));
   }
   put_chunk_.run();
 }

@@ -44,6 +44,9 @@ struct Chunk {
   std::vector<Point> points;
 };
 
+// Throws Error(kStore) naming the metric and the chunk.
+[[noreturn]] void fail_damaged_chunk(Database& database, int64_t no, const std::string& metric);
+
 // Returns the chunks of a metric in the order recorded, or none if the run has no such metric. Throws Error(kStore)
 // naming the metric and the chunk if one is damaged.
 std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::string& metric);

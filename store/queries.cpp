@@ -9,6 +9,7 @@
 #include "schema/base/clock.h"
 #include "schema/base/suggest.h"
 #include "store/content.h"
+#include "store/encoded_points.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 
@@ -394,7 +395,8 @@ std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id) {
 
 std::vector<Point> metric_points(Store& store, const RunRow& run, std::string_view name) {
   std::vector<Point> points;
-  for (const Chunk& chunk : read_chunks(store.database(), run.id, std::string(name))) {
+  const auto read = store.has_encoded_points() ? read_encoded_chunks : read_chunks;
+  for (const Chunk& chunk : read(store.database(), run.id, std::string(name))) {
     points.insert(points.end(), chunk.points.begin(), chunk.points.end());
   }
   if (points.empty()) fail_no_metric(store, run, name);

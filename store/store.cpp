@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "store/encoded_points.h"
 #include "store/layout.h"
 #include "store/migrations.h"
 #include "store/sql_functions.h"
@@ -190,7 +191,7 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   check_created(*database, version);
   const bool is_newest = version == std::ssize(migrations());
   if (!is_newest) check_not_newer(*database, version);
-  if (!is_newest || lacks_views_or_indexes(*database, version)) read_as_newest(*database);
+  if (!is_newest || lacks_views_or_indexes(*database, version)) read_as_newest(*database, version);
   database->exec("PRAGMA query_only = ON");
   return database;
 }
@@ -249,6 +250,7 @@ Store Store::open(const fs::path& path, Access access) {
     store.is_new_ = migrate(*store.database_);
     use_write_ahead_log(*store.database_);
   }
+  store.has_encoded_points_ = store::has_encoded_points(checked_version(*store.database_));
   if (access == Access::kEdit) store.sync_new_file();  // it may have completed an unfinished store
   register_sql_functions(*store.database_);
   return store;

@@ -40,6 +40,8 @@ class Store {
 
   // The connection, for the other files in this folder.
   Database& database() const { return *database_; }
+  // Whether the points are encoded (encoded_points.h), as found on opening.
+  bool has_encoded_points() const { return has_encoded_points_; }
 
   // Syncs the file if this Store has created it. Creation itself does not wait for the disk.
   void sync_new_file();
@@ -56,6 +58,7 @@ class Store {
 
   std::filesystem::path path_;
   bool is_new_ = false;
+  bool has_encoded_points_ = false;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Database> guard_;  // holds the write lock during a checkpoint; opened by the first checkpoint
   int64_t checkpointed_at_ = 0;      // length of the log, in pages, at the last checkpoint

@@ -52,7 +52,7 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
         "VALUES(7, 1, 1, 3, 0, 'end', 0, 3, 3, 0);"
         "INSERT INTO section VALUES(7, 0, 'w', '', 3)");
     const std::vector<Point> points{{1, 10, 0.5}, {2, 20, 0.25}, {3, 30, 0.125}};
-    if (has_encoded_points(database)) {
+    if (has_encoded_points(GetParam())) {
       const auto chunk = encode_points(points);
       Statement(database, "INSERT INTO chunk(id, series_id, no, n, max_step, data) VALUES(1, 1, 0, 3, 3, ?1)")
           .bind(std::span<const std::byte>(chunk))
@@ -157,7 +157,7 @@ TEST_F(StoreTest, EncodedPointsAreConverted) {
     points.push_back({step * step, 1'700'000'000'000 + 7 * step, step == 700 ? kNan : loss_of(step)});
   {
     Database database(path, OpenMode::kCreate);
-    apply_migrations(database, 0, kPointColumns - 1);
+    apply_migrations(database, 0, kFirstVersionWithPointColumns - 1);
     database.exec(fmt::format(
         "PRAGMA application_id = {}; PRAGMA user_version = {}; INSERT INTO recipe VALUES(1, X'00', '', '', '{{}}', "
         "'{{}}');"
@@ -166,7 +166,7 @@ TEST_F(StoreTest, EncodedPointsAreConverted) {
         "  binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, "
         "  superseded_points) "
         "VALUES(1, 1, 1, 0, 'cpu', 1, '', '{{}}', '', 'gone', 1, 1, 'boot', '', 0, 500, 'done', 0)",
-        kApplicationId, kPointColumns - 1));
+        kApplicationId, kFirstVersionWithPointColumns - 1));
     for (const int64_t series : {1, 2}) {
       Statement(database,
                 "INSERT INTO series(id, run_id, name, n, first_step, last_step, min_step, max_step, sum, nan_count, "
