@@ -1,15 +1,25 @@
 #include "runner/cli/recipe_file.h"
 
+#include <vector>
+
+#include <fmt/format.h>
+
 #include "runner/formats/used_files.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
+
+std::string environment_text(const schema::ReadResult& recipe) {
+  std::vector<std::string> names;
+  for (const auto& [name, is_secret, is_set] : recipe.environment)
+    if (is_set) names.push_back(name + (is_secret ? " (secret)" : ""));
+  return names.empty() ? "" : fmt::format("the recipe reads from the environment: {}", fmt::join(names, ", "));
+}
 
 schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet) {
   schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   formats::remember_used_file(recipe.file, formats::FileRole::kRecipe);
   for (const auto& [file, text] : recipe.includes) formats::remember_used_file(file, formats::FileRole::kRecipe);
-  if (const std::string text = schema::environment_text(recipe); !text.empty() && !quiet) out.say(text);
+  if (const std::string text = environment_text(recipe); !text.empty() && !quiet) out.say(text);
   return recipe;
 }
 

@@ -129,7 +129,7 @@ schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, sche
     const auto leaf = std::ranges::find(after.leaves, key, &schema::Leaf::path);
     if (leaf == after.leaves.end() || leaf->origin == schema::OriginKind::kCommandLine) continue;
     const json::Value& written = json::member(origin, "written");
-    if (written.text() != nullptr) (leaf->secret.is_null() ? leaf->value : leaf->secret) = written;
+    if (written.text() != nullptr) (leaf->recorded.is_null() ? leaf->value : leaf->recorded) = written;
   }
   return after;
 }

@@ -67,12 +67,6 @@ std::string remember_secret(const std::string& variable, const std::string& valu
   return reference;
 }
 
-std::string escape_references(std::string text) {
-  for (size_t at = text.find(kSecretStart); at != std::string::npos; at = text.find(kSecretStart, at + 2))
-    text.insert(at, 1, '$');
-  return text;
-}
-
 std::string hide_secrets(std::string text) {
   return secrets().hide(std::move(text));
 }

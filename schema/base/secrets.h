@@ -21,9 +21,6 @@ std::string secret_digest(std::string_view variable, std::string_view value);
 // Returns the reference, and remembers the value for hide_secrets().
 std::string remember_secret(const std::string& variable, const std::string& value);
 
-// Marks text that looks like a reference as text, for the recorded recipe of a run: "$${secret:".
-std::string escape_references(std::string text);
-
 // Replaces the remembered values in `text` by their references. Values of less than six bytes are not replaced,
 // because they occur in texts by chance.
 std::string hide_secrets(std::string text);

@@ -116,7 +116,7 @@ std::string condition_text(const ReadResult& result, const Field& field) {
 std::string values_text(const ReadResult& result, const std::string& section, const char* indent) {
   std::string text;
   for (const Leaf* leaf : leaves_below(result, section)) {
-    text += fmt::format("{}{} = {}  ({})\n", indent, leaf->path, value_text(*leaf->field, leaf->recorded()),
+    text += fmt::format("{}{} = {}  ({})\n", indent, leaf->path, value_text(*leaf->field, leaf->for_record()),
                         origin_text(leaf));
   }
   return text;
@@ -127,7 +127,7 @@ ValueMap values_of(const ReadResult& result, const std::string& section) {
   ValueMap values;
   for (const Leaf* leaf : leaves_below(result, section)) {
     const size_t begin = section.empty() ? 0 : section.size() + 1;
-    values.emplace_back(leaf->path.substr(begin), as_written(*leaf->field, leaf->recorded()));
+    values.emplace_back(leaf->path.substr(begin), as_written(*leaf->field, leaf->for_record()));
   }
   return values;
 }
@@ -142,7 +142,7 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
     const std::string text = fmt::format("{}: {}{}\n", key, field.text, availability_phrase(field));
     return text + values_text(result, key, "  ");
   }
-  const Value value = found.leaf != nullptr ? found.leaf->recorded() : Value();
+  const Value value = found.leaf != nullptr ? found.leaf->for_record() : Value();
   return fmt::format("{} = {}\n{}{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
                      availability_phrase(field), field.type == FieldType::kFree ? "" : type_text(result, found) + "\n",
                      origin_text(found.leaf), found.leaf == nullptr ? condition_text(result, field) : "");
@@ -156,7 +156,7 @@ std::string explain_json(const ReadResult& result, const std::string& key, const
   if (is_group(field) && result.find(key) == nullptr) {
     value = values_of(result, key);
   } else {
-    if (found.leaf != nullptr) value = as_written(field, found.leaf->recorded());
+    if (found.leaf != nullptr) value = as_written(field, found.leaf->for_record());
     fallback = as_written(field, default_value(result, found));
   }
   const std::string unit = unit_of(found);

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "schema/base/json.h"
-#include "schema/base/secrets.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
+#include "schema/recipe/substitute.h"
 
 namespace runner::schema {
 namespace {
@@ -49,7 +49,7 @@ bool is_path(const Leaf& leaf) {
 
 // Returns a text of the resolved recipe that reads back as `value`.
 Value escaped(const Value& value) {
-  if (const std::string* text = value.text()) return escape_references(*text);
+  if (const std::string* text = value.text()) return escape_references(*text, References::kSecret);
   if (const ValueList* list = value.list()) {
     ValueList out;
     for (const Value& element : *list) out.push_back(escaped(element));
@@ -69,7 +69,8 @@ std::string absolute(const std::string& folder, const std::string& path) {
 // The value in the resolved recipe.
 Value resolved_value(const ReadResult& result, const Leaf& leaf) {
   const bool is_relative = is_path(leaf) && !leaf.value.text()->starts_with('/');
-  if (!leaf.secret.is_null()) return is_relative ? Value(absolute(result.folder, *leaf.secret.text())) : leaf.secret;
+  if (!leaf.recorded.is_null())
+    return is_relative ? Value(absolute(result.folder, *leaf.recorded.text())) : leaf.recorded;
   return escaped(is_path(leaf) ? Value(absolute(result.folder, *leaf.value.text()))
                                : as_written(*leaf.field, leaf.value));
 }
@@ -96,7 +97,7 @@ std::string canonical_form(const ReadResult& result) {
   for (const Leaf& leaf : result.leaves) {
     const bool is_default = leaf.origin == OriginKind::kDefault || leaf.value == result.default_of(*leaf.field);
     if (leaf.path == "name" || is_default) continue;
-    text += leaf.path + " = " + canonical_text(leaf.recorded()) + "\n";
+    text += leaf.path + " = " + canonical_text(leaf.for_record()) + "\n";
   }
   return text;
 }
@@ -124,7 +125,7 @@ std::string origins_json(const ReadResult& result) {
                         {"file", in_file ? Value(leaf.mark.file) : Value()},
                         {"line", in_file ? Value(leaf.mark.line) : Value()},
                         {"column", in_file ? Value(leaf.mark.column) : Value()}};
-    if (is_path(leaf)) origin.emplace_back("written", leaf.recorded());
+    if (is_path(leaf)) origin.emplace_back("written", leaf.for_record());
     document.emplace_back(leaf.path, std::move(origin));
   }
   return json::text(document);
@@ -132,7 +133,7 @@ std::string origins_json(const ReadResult& result) {
 
 std::vector<FlatSetting> flat_settings(const ReadResult& result) {
   std::vector<FlatSetting> out;
-  for (const Leaf& leaf : result.leaves) flatten(leaf.path, leaf.recorded(), out);
+  for (const Leaf& leaf : result.leaves) flatten(leaf.path, leaf.for_record(), out);
   return out;
 }
 

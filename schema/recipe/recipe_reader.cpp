@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "schema/base/secrets.h"
 #include "schema/base/text.h"
 #include "schema/recipe/bind.h"
 #include "schema/recipe/compose.h"
@@ -10,6 +9,7 @@
 #include "schema/recipe/recipe_build.h"
 #include "schema/recipe/recipe_check.h"
 #include "schema/recipe/settings.h"
+#include "schema/recipe/substitute.h"
 
 namespace runner::schema {
 namespace {
@@ -129,12 +129,9 @@ ReadResult read_recipe_text(std::string text, const std::string& file, std::span
 
 ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides,
                          const std::string& file) {
-  std::string text = resolved_json;
-  // The recipe is resolved: ${ in it is text, except in references to secret variables.
-  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2))
-    if (text.compare(at, kSecretStart.size(), kSecretStart) != 0) text.insert(at++, 1, '$');
   Report report;
-  SourceText source(OriginKind::kRecipe, file, "", std::move(text));
+  // The recipe is resolved: ${ in it is text, except in references to secret variables.
+  SourceText source(OriginKind::kRecipe, file, "", escape_references(resolved_json, References::kOther));
   source.set_recorded();
   return read_source(report.add_source(std::move(source)), overrides, report);
 }

@@ -24,12 +24,12 @@ struct Leaf {
   const Field* field;  // its row of the field table; never null
   Value value;         // lengths as "10 steps", sizes in bytes, paths relative to the recipe's folder
   OriginKind origin;
-  SourceMark mark;    // of the value; for a default, of its section
-  Place place;        // as `mark`, in `texts`
-  Value secret = {};  // the value with references for secret variables (secrets.h); null if it has none
+  SourceMark mark;      // of the value; for a default, of its section
+  Place place;          // as `mark`, in `texts`
+  Value recorded = {};  // the value with references for secret variables (secrets.h); null if it has none
 
   // The value for records and listings.
-  const Value& recorded() const { return secret.is_null() ? value : secret; }
+  const Value& for_record() const { return recorded.is_null() ? value : recorded; }
 };
 
 struct ReadResult {

@@ -139,13 +139,6 @@ void warn_of_unread_secrets(const ReadResult& recipe, std::vector<std::string>& 
 
 }  // namespace
 
-std::string environment_text(const ReadResult& recipe) {
-  std::vector<std::string> names;
-  for (const auto& [name, is_secret, is_set] : recipe.environment)
-    if (is_set) names.push_back(name + (is_secret ? " (secret)" : ""));
-  return names.empty() ? "" : fmt::format("the recipe reads from the environment: {}", fmt::join(names, ", "));
-}
-
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   std::vector<std::string> warnings;
   warn_of_quotes(recipe, warnings);

@@ -14,7 +14,4 @@ namespace runner::schema {
 // adds those that depend on the device. Thread-safe.
 std::vector<std::string> recipe_warnings(const ReadResult& recipe);
 
-// Returns which environment variables set values of the recipe, and which of them are secret; empty if none does.
-std::string environment_text(const ReadResult& recipe);
-
 }  // namespace runner::schema

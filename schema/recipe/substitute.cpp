@@ -75,7 +75,9 @@ class Substitution {
     std::string text;  // up to and including the last secret; empty if there is none yet
     size_t end = 0;    // of these parts in the node's text
 
-    std::string with_rest(const YamlNode& node) const { return text + escape_references(node.text.substr(end)); }
+    std::string with_rest(const YamlNode& node) const {
+      return text + escape_references(node.text.substr(end), References::kSecret);
+    }
   };
 
   static void append(YamlNode& node, Recorded& recorded, const YamlNode& value) {
@@ -264,8 +266,11 @@ class Substitution {
 
 }  // namespace
 
-std::string literal_text(std::string text) {
-  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
+std::string escape_references(std::string text, References which) {
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2)) {
+    const bool is_secret = text.compare(at, kSecretStart.size(), kSecretStart) == 0;
+    if (which == References::kAll || is_secret == (which == References::kSecret)) text.insert(at++, 1, '$');
+  }
   return text;
 }
 

@@ -15,8 +15,11 @@
 
 namespace runner::schema {
 
-// Returns the value of a recipe that reads as `text`: $${ instead of ${.
-std::string literal_text(std::string text);
+// References ${…} to secret variables, to others, or both.
+enum class References { kSecret, kOther, kAll };
+
+// Returns text that reads as `text`: $${ instead of ${ in the given references.
+std::string escape_references(std::string text, References which = References::kAll);
 
 // Returns the names that the key `secret` of a recipe lists. Remembers the values of those that are set.
 std::vector<std::string> secret_names(const YamlNode& recipe);

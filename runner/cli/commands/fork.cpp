@@ -61,7 +61,7 @@ std::vector<std::string> with_name(const ForkOptions& options, const std::string
   std::vector<std::string> overrides = options.overrides;
   const bool is_named =
       std::ranges::any_of(overrides, [](const std::string& each) { return each.starts_with("name="); });
-  if (!is_named) overrides.push_back("name=" + json::compact(schema::literal_text(name_of_fork(options, parent))));
+  if (!is_named) overrides.push_back("name=" + json::compact(schema::escape_references(name_of_fork(options, parent))));
   return overrides;
 }
 
