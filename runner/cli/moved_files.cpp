@@ -9,7 +9,7 @@
 
 #include "schema/base/json.h"
 #include "schema/base/secrets.h"
-#include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::cli {
 namespace {
@@ -44,7 +44,7 @@ std::optional<fs::path> find_near(const fs::path& store, const fs::path& old) {
 
 // Whether "KEY=VALUE" replaces the key or a section that contains it.
 bool replaces(std::string_view override, std::string_view key) {
-  return is_within(key, override.substr(0, override.find('=')));
+  return schema::is_within(key, override.substr(0, override.find('=')));
 }
 
 // "/data/train/path" of data.train.path.

@@ -80,12 +80,6 @@ std::string visible(std::string_view text) {
   return shown;
 }
 
-// Greedy: after a mismatch, the last `any` takes one more character.
-bool is_within(std::string_view key, std::string_view section) {
-  if (!key.starts_with(section)) return false;
-  return key.size() == section.size() || key[section.size()] == '.' || key[section.size()] == '[';
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   const bool is_utf8 = schema::is_utf8(text);
@@ -106,7 +100,8 @@ std::string in_quotes(std::string_view text) {
 
 namespace {
 
-// matches(). Adds what each `any` of the pattern matches to `parts` unless it is null.
+// matches(). Adds what each `any` of the pattern matches to `parts` unless it is null. After a mismatch, the last `any`
+// takes one more character.
 bool match_parts(std::string_view pattern, std::string_view text, char any, char one,
                  std::vector<std::string_view>* parts) {
   size_t p = 0, t = 0, star = std::string_view::npos, taken = 0, begin = 0;

@@ -17,9 +17,6 @@ std::string_view trim(std::string_view text);
 // Whether a byte is an ASCII letter, a digit or an underscore, independently of the locale.
 bool is_word_byte(char c);
 
-// Whether a key is `section` or lies in it: a, a.b and a[0] are within a.
-bool is_within(std::string_view key, std::string_view section);
-
 // "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 

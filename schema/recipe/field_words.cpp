@@ -130,6 +130,11 @@ std::string child_path(std::string_view section, std::string_view name) {
   return section.empty() ? std::string(name) : std::string(section) + "." + std::string(name);
 }
 
+bool is_within(std::string_view key, std::string_view section) {
+  if (!key.starts_with(section)) return false;
+  return key.size() == section.size() || key[section.size()] == '.' || key[section.size()] == '[';
+}
+
 std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name) {
   if (const OtherKey* other = find_other_key(name)) return hint_of(*other);
   std::vector<std::string> own, elsewhere;

@@ -49,6 +49,9 @@ inline constexpr SizeUnit kSizeUnits[] = {
 // "optimizer.lr" from "optimizer" and "lr"; top-level keys have the section "".
 std::string child_path(std::string_view section, std::string_view name);
 
+// Whether a key is `section` or a part of it: a, a.b and a[0] are within a.
+bool is_within(std::string_view key, std::string_view section);
+
 // Hint for an unknown key: what it is called here, if another program calls it so; else "did you mean …?" with the
 // nearest paths in its own section, else in others; else the names that its section has. `schema`: section in the
 // table, "optimizer.groups[]". `path`: with indices.

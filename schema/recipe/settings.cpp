@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::schema {
 namespace {

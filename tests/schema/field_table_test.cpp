@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/recipe/field_value.h"
+#include "schema/recipe/field_words.h"
 #include "schema/recipe/init_recipe.h"
 #include "schema/recipe/json_schema.h"
 #include "schema/recipe/recipe.h"
@@ -118,6 +119,11 @@ TEST(InitRecipe, IsAValidRecipe) {
   EXPECT_NE(init_recipe("demo").find("\nname: demo\n"), std::string::npos);
   EXPECT_THROW(init_recipe(""), Error);
   EXPECT_THROW(init_recipe("a\nb"), Error);
+}
+
+TEST(FieldTable, AKeyIsWithinItsSections) {
+  for (const std::string_view key : {"a", "a.b", "a[0]", "a.b.c"}) EXPECT_TRUE(is_within(key, "a")) << key;
+  for (const std::string_view key : {"ab", "b.a", ""}) EXPECT_FALSE(is_within(key, "a")) << key;
 }
 
 }  // namespace

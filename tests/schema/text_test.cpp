@@ -145,11 +145,8 @@ TEST(InQuotes, ShowsAnyBytesOnOneShortLine) {
   EXPECT_EQ(in_quotes(std::string(39, 'x') + "\u00E4m"), "'" + std::string(39, 'x') + "...'");
   EXPECT_EQ(in_quotes("a\n\x80"), "'a\\x0a\\x80'");
   EXPECT_EQ(in_quotes(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
-}
-
-TEST(Text, AKeyIsWithinItsSections) {
-  for (const std::string_view key : {"a", "a.b", "a[0]", "a.b.c"}) EXPECT_TRUE(is_within(key, "a")) << key;
-  for (const std::string_view key : {"ab", "b.a", ""}) EXPECT_FALSE(is_within(key, "a")) << key;
+  EXPECT_EQ(in_quotes("gpj.\u202Eexe \u009B2J \x7F"), "'gpj.\\u202eexe \\u009b2J \\u007f'");
+  EXPECT_EQ(in_quotes("\u202E\xff"), "'\\xe2\\x80\\xae\\xff'");
 }
 
 }  // namespace
