@@ -5,8 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::store {
 namespace {
@@ -35,7 +35,7 @@ class Lexer {
   void check_bytes() const {
     int column = 0;
     for (size_t at = 0; at < text_.size(); ++column) {
-      const size_t length = schema::utf8_length(text_, at);
+      const size_t length = utf8_length(text_, at);
       const auto byte = static_cast<unsigned char>(text_[at]);
       if (length == 0) fail_at({}, option_, {column, 1}, "the expression is not UTF-8", "write it in UTF-8");
       if (byte < 0x20 || byte == 0x7F) {

@@ -7,8 +7,8 @@
 
 #include "schema/base/diagnostic.h"
 #include "schema/base/duration.h"
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 #include "store/queries.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
@@ -80,8 +80,8 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   const auto end = std::find_if_not(rest.begin(), rest.end(), is_word);
   schema::Diagnostic place;
   place.where = {"SQL", static_cast<int>(std::ranges::count(before, '\n')) + 1,
-                 schema::count_characters(line.substr(0, offset - begin)) + 1};
-  place.width = std::max(1, schema::count_characters(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
+                 count_characters(line.substr(0, offset - begin)) + 1};
+  place.width = std::max(1, count_characters(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
   place.source_line = visible(line);
   return place;
 }

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "schema/base/error.h"
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::data {
 namespace {
@@ -19,7 +19,7 @@ CsvLexer::CsvLexer(formats::InputFile& input, char delimiter) : input_(input), d
   read_more();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;
-  if (schema::is_utf16(start)) fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
+  if (is_utf16(start)) fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
   reject_nul(0);
 }
 

@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "schema/base/error.h"
-#include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::data {
 namespace {
@@ -120,7 +120,7 @@ bool CsvRows::first_row_is_header() {
 void CsvRows::read_header(const Record& record) {
   for (size_t column = 0; column < record.size(); ++column) {
     const std::string_view name = trim(record[column]);
-    if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, in_quotes(name));
+    if (!is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, in_quotes(name));
     names_.emplace_back(name);
   }
 }

@@ -7,8 +7,8 @@
 
 #include "runner/data/labels.h"
 #include "schema/base/error.h"
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::data {
 namespace {
@@ -129,7 +129,7 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   const Field field = parse_number(text, number);
   if (field == Field::kNotFinite) refuse({std::string(text), line}, why_not_finite(text));
   if (field == Field::kText) {
-    if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
+    if (!is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     if (text_.line == 0) text_ = {std::string(text), line};
     all_have_commas_ = all_have_commas_ && has_decimal_comma(text);
   } else if (text_.line == 0) {

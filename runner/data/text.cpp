@@ -11,8 +11,8 @@
 #include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::data {
 namespace {
@@ -87,7 +87,7 @@ TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& optio
     : bytes_(spec.tokens == schema::Tokens::kBytes), options_(options), input_(spec.path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes_ || !fill()) return;
-  RUN_CHECK(!schema::is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
+  RUN_CHECK(!is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
   if (window_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 
@@ -105,7 +105,7 @@ bool TextTokens::fill() {
 bool TextTokens::next(uint32_t& token) {
   if (window_.size() - at_ < kLongestCharacter) fill();
   if (at_ == window_.size()) return false;
-  const size_t length = bytes_ ? 1 : schema::utf8_length(window_, at_);
+  const size_t length = bytes_ ? 1 : utf8_length(window_, at_);
   constexpr const char* kAnyFile = "set `tokens: bytes` to read any file";
   RUN_CHECK(length > 0, ErrorKind::kData, "{}: byte {} is {:#04x}, which is not valid UTF-8; {}", input_.path(), byte(),
             static_cast<uint8_t>(window_[at_]), options_.remedy(kAnyFile, "save the file as UTF-8"));

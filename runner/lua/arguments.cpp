@@ -8,8 +8,8 @@
 
 #include "runner/lua/bind.h"
 #include "schema/base/json.h"
-#include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
+#include "schema/base/utf8.h"
 
 namespace runner::lua {
 
@@ -144,7 +144,7 @@ std::vector<std::string> text_keys(lua_State* state, int index) {
 void check_name(const std::string& name, std::string_view what, std::string_view thing) {
   constexpr size_t kLongest = 200;  // bytes
   const bool plain = std::ranges::none_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; });
-  if (!name.empty() && name.size() <= kLongest && plain && schema::is_utf8(name)) return;
+  if (!name.empty() && name.size() <= kLongest && plain && is_utf8(name)) return;
   std::string shown = json::compact(name);
   if (name.size() > kLongest) shown = fmt::format("a string of {} bytes", name.size());
   fail(ErrorKind::kRun, "{}: {} is not a valid name for {}: expected 1 to {} bytes of UTF-8 on one line", what, shown,

@@ -8,7 +8,6 @@
 #include "runner/formats/used_files.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
 #include "schema/base/utf8.h"
 
@@ -19,7 +18,7 @@ namespace {
 int line_of_wrong_byte(std::string_view text) {
   int line = 1;
   for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; ++line) {
-    if (!schema::is_utf8(text.substr(0, end))) return line;
+    if (!is_utf8(text.substr(0, end))) return line;
     text.remove_prefix(end + 1);
   }
   return line;
@@ -37,7 +36,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
             "the hook {} is compiled Lua; expected Lua source text", name);
-  if (!schema::is_utf8(source))
+  if (!is_utf8(source))
     throw Error(ErrorKind::kRecipe, "the hook is not UTF-8 text", {name, line_of_wrong_byte(source), 0});
   return source;
 }

@@ -12,9 +12,9 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "schema/base/diagnostic.h"
-#include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::lua {
 namespace {
@@ -129,7 +129,7 @@ class TableCheck {
 
   void point_at(Diagnostic& problem, int line, size_t at, int width) const {
     const std::string_view text = line_at(file_.text, line);
-    problem.where = {file_.path, line, schema::count_characters(text.substr(0, at)) + 1};
+    problem.where = {file_.path, line, count_characters(text.substr(0, at)) + 1};
     problem.width = width;
     problem.source_line = visible(text);
   }

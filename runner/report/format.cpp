@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 
 #include "schema/base/color.h"
-#include "schema/base/source_text.h"
-#include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::report {
 namespace {
@@ -97,11 +96,7 @@ bool is_printable_ascii(std::string_view text) {
 int display_width(std::string_view text) {
   if (is_printable_ascii(text)) return static_cast<int>(text.size());
   int width = 0;
-  for (size_t at = 0; at < text.size();) {
-    const Character c = character_at(text, at);
-    width += width_of(c.code);
-    at += c.bytes;
-  }
+  for_each_character(text, [&](const Character& character, std::string_view) { width += width_of(character.code); });
   return width;
 }
 
@@ -158,15 +153,13 @@ std::string on_one_line(std::string_view text) {
   if (is_printable_ascii(text)) return std::string(text);
   std::string out;
   out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Character c = character_at(text, at);
-    if (schema::utf8_length(text, at) == 0) {
+  for_each_character(text, [&](const Character& character, std::string_view bytes) {
+    if (!character.is_utf8) {
       out += kReplacement;
     } else {
-      is_unsafe(c.code) ? out += ' ' : out += text.substr(at, c.bytes);
+      is_unsafe(character) ? out += ' ' : out += bytes;
     }
-    at += c.bytes;
-  }
+  });
   return out;
 }
 

@@ -1,6 +1,6 @@
 // The two output channels of a command: data on stdout, messages on stderr, and the capabilities of each.
 //
-// Texts may come from other people's recipes, hooks and stores. Unsafe characters (is_unsafe() in schema/base/text.h)
+// Texts may come from other people's recipes, hooks and stores. Unsafe characters (is_unsafe() in schema/base/utf8.h)
 // are escaped in everything that is printed, except in raw(). Colours of painted() stay only in a text that is printed
 // as coloured, into which texts of others come only by painted(), visible() or on_one_line().
 //

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "schema/base/secrets.h"
-#include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::schema {
 
@@ -15,53 +15,18 @@ std::string_view name_of(OriginKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-int count_characters(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-size_t utf8_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (first < 0xC2 || length == 0) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  const bool surrogate = first == 0xED && byte(1) >= 0xA0;
-  const bool too_large = first == 0xF4 && byte(1) >= 0x90;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
-bool is_utf16(std::string_view text) {
-  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
-}
-
-bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_length(text, at);
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
-}
-
 namespace {
 
 // Returns printable text: a tab would misplace the caret, and unsafe characters would affect the terminal.
 std::string showable(std::string_view text) {
   std::string shown;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_length(text, at);
-    if (text[at] == '\t') {
+  for_each_character(text, [&](const Character& character, std::string_view bytes) {
+    if (character.code == '\t') {
       shown += ' ';
-    } else if (length == 0 || is_unsafe(character_at(text, at).code)) {
-      shown += '?';
     } else {
-      shown += text.substr(at, length);
+      is_unsafe(character) ? shown += '?' : shown += bytes;
     }
-    at += std::max<size_t>(length, 1);
-  }
+  });
   return shown;
 }
 

@@ -48,16 +48,6 @@ class SourceText {
   bool is_recorded_ = false;
 };
 
-// Returns the number of characters in UTF-8 text.
-int count_characters(std::string_view text);
-
-// Returns the number of bytes of the UTF-8 character at text[at], 1 to 4; 0 if the bytes are not UTF-8 (RFC 3629: no
-// overlong forms, no surrogates).
-size_t utf8_length(std::string_view text, size_t at);
-bool is_utf8(std::string_view text);
-// Whether a text begins with the byte order mark of UTF-16.
-bool is_utf16(std::string_view text);
-
 class Report {
  public:
   // Returns the index of the new source.

@@ -7,18 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 
 namespace runner {
-namespace {
-
-// Size in bytes of the character at `at`.
-size_t character_bytes(std::string_view text, size_t at) {
-  return std::max<size_t>(schema::utf8_length(text, at), 1);
-}
-
-}  // namespace
-
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -44,57 +35,33 @@ std::string count_text(int64_t count, std::string_view noun) {
                                                                     : "s");
 }
 
-Character character_at(std::string_view text, size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const size_t length = schema::utf8_length(text, at);
-  if (length <= 1) return {first, 1};
-  char32_t code = first & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
-  return {code, length};
-}
-
-bool is_unsafe(char32_t code) {
-  if (code < 0xA0) return code < ' ' || code >= 0x7F;
-  if (code < 0x2000) return code == 0x61C;
-  return code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
-
 std::string visible(std::string_view text) {
-  const auto is_plain = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
-  if (std::ranges::all_of(text, is_plain)) return std::string(text);
+  const auto is_plain = [](char32_t c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
+  if (std::ranges::all_of(text, [&](char c) { return is_plain(static_cast<unsigned char>(c)); }))
+    return std::string(text);
   std::string shown;
-  for (size_t at = 0; at < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const Character character = character_at(text, at);
-    if (is_plain(byte)) {
-      shown += text[at];
-    } else if (byte < ' ' || schema::utf8_length(text, at) == 0) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else if (is_unsafe(character.code)) {
-      shown += fmt::format("\\u{:04x}", static_cast<uint32_t>(character.code));
-    } else {
-      shown += text.substr(at, character.bytes);
-    }
-    at += character.bytes;
-  }
+  for_each_character(text, [&](const Character& character, std::string_view bytes) {
+    !is_plain(character.code) && is_unsafe(character) ? shown += escape(character) : shown += bytes;
+  });
   return shown;
 }
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
-  const bool is_utf8 = schema::is_utf8(text);
-  std::string_view shown = text.substr(0, kShown);
-  const auto continues = [&] { return is_utf8 && shown.size() < text.size() && (text[shown.size()] & 0xC0) == 0x80; };
-  while (continues()) shown.remove_suffix(1);
+  const bool all_is_utf8 = is_utf8(text);
+  std::string_view start = text.substr(0, kShown);
+  const auto continues = [&] {
+    return all_is_utf8 && start.size() < text.size() && (text[start.size()] & 0xC0) == 0x80;
+  };
+  while (continues()) start.remove_suffix(1);
   std::string result = "'";
-  for (const char c : shown) {
-    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
-    if (is_ascii ? c >= ' ' && c <= '~' : is_utf8) {
-      result += c;
+  for_each_character(start, [&](const Character& character, std::string_view bytes) {
+    if (character.code >= 0x80 && !all_is_utf8) {
+      for (const char byte : bytes) result += escape({static_cast<unsigned char>(byte), 1, false});
     } else {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      is_unsafe(character) ? result += escape(character) : result += bytes;
     }
-  }
+  });
   return result + (text.size() > kShown ? "...'" : "'");
 }
 
@@ -114,10 +81,10 @@ bool match_parts(std::string_view pattern, std::string_view text, char any, char
       star = p++;
       taken = begin = t;
     } else if (p < pattern.size() && (pattern[p] == one || pattern[p] == text[t])) {
-      t += pattern[p++] == one ? character_bytes(text, t) : 1;
+      t += pattern[p++] == one ? character_at(text, t).bytes : 1;
     } else if (star != std::string_view::npos) {
       p = star + 1;
-      taken += character_bytes(text, taken);
+      taken += character_at(text, taken).bytes;
       t = taken;
     } else {
       return false;

@@ -20,25 +20,13 @@ bool is_word_byte(char c);
 // "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 
-// A decoded character of UTF-8. A byte that is not UTF-8 is its own code.
-struct Character {
-  char32_t code;
-  size_t bytes;
-};
-Character character_at(std::string_view text, size_t at);
-
-// Whether a terminal might obey or hide a character instead of showing it: control characters (C0, DEL, C1), marks that
-// change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the separators of
-// lines and paragraphs (U+2028, U+2029).
-bool is_unsafe(char32_t code);
-
-// Makes untrusted text, such as the output of a hook, safe for a terminal. Escapes unsafe characters other than tabs
-// and newlines as \x1b below U+007F or else as \u202e, and bytes that are not UTF-8 as \xff. In a JSON document,
-// where strings have escaped C0, it returns a document of the same value.
+// Makes untrusted text, such as the output of a hook, safe for a terminal. Escapes unsafe characters (utf8.h) other
+// than tabs and newlines as \x1b below U+007F or else as \u202e, and bytes that are not UTF-8 as \xff. In a JSON
+// document, where strings have escaped C0, it returns a document of the same value.
 std::string visible(std::string_view text);
 
-// Quotes `text` for a message: truncated after 40 bytes, with control characters as \xNN, and every byte beyond ASCII
-// if the text is not UTF-8.
+// Quotes `text` for a message: truncated after 40 bytes, with unsafe characters escaped as by visible(), tabs and
+// newlines too, and every byte beyond ASCII as \xff if the text is not UTF-8.
 std::string in_quotes(std::string_view text);
 
 // Returns whether a shell-style pattern matches the whole text. `any` matches any number of characters, `one` matches

@@ -7,6 +7,7 @@
 
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/metric_names.h"
 #include "schema/recipe/other_names.h"

@@ -6,6 +6,7 @@
 
 #include "schema/base/secrets.h"
 #include "schema/base/suggest.h"
+#include "schema/base/utf8.h"
 
 namespace runner::schema {
 namespace {

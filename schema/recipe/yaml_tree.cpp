@@ -8,6 +8,8 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "schema/base/utf8.h"
+
 namespace runner::schema {
 namespace {
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 #include "store/sqlite.h"
 #include "tests/cli/command.h"
 #include "tests/cli/sample_store.h"
@@ -49,7 +49,7 @@ void make_hostile(const std::filesystem::path& path) {
 std::string obeyed(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
-    if ((is_unsafe(c.code) && text[at] != '\n' && text[at] != '\t') || schema::utf8_length(text, at) == 0)
+    if ((is_unsafe(c.code) && text[at] != '\n' && text[at] != '\t') || utf8_length(text, at) == 0)
       return "U+" + std::to_string(static_cast<uint32_t>(c.code)) + " in " +
              visible(text.substr(at > 80 ? at - 80 : 0, 160));
     at += c.bytes;

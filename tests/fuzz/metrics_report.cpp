@@ -7,7 +7,7 @@
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
 #include "schema/base/json.h"
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "tests/fuzz/target.h"
 
 namespace runner::fuzz {
@@ -48,9 +48,9 @@ bool metrics_report(Bytes input) {
   for (const ReportProblem& problem : reading->problems) {
     require(problem.line >= 1 && problem.line <= lines, "there is no such line: " + problem.text);
     require(problem.text.find('\n') == std::string::npos, "not one line: " + problem.text);
-    require(schema::is_utf8(problem.text), "not UTF-8: " + problem.text);
+    require(is_utf8(problem.text), "not UTF-8: " + problem.text);
   }
-  require(schema::is_utf8(analysis_text(*reading, 0, false)), "the analysis is not UTF-8");
+  require(is_utf8(analysis_text(*reading, 0, false)), "the analysis is not UTF-8");
   require(!json::parse(analysis_document(*reading, "x")).is_null(), "the document is no JSON");
   check_text(reading->report, reading->durations.style);
   check_text(read_report(text, DurationStyle::kExact)->report, DurationStyle::kUpstream);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/fuzz/target.h"
@@ -30,7 +30,7 @@ void check_recipe(const ReadResult& result) {
 
   // The resolved recipe in the store must be read back unchanged.
   const std::string resolved = schema::resolved_json(result);
-  require(schema::is_utf8(resolved), "the resolved recipe is not UTF-8");
+  require(is_utf8(resolved), "the resolved recipe is not UTF-8");
   require(schema::resolved_json(schema::read_resolved(resolved)) == resolved, "resolved otherwise: " + resolved);
 }
 

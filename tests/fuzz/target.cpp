@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "schema/base/error.h"
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "tests/support/allocations.h"
 
 namespace runner::fuzz {
@@ -86,7 +86,7 @@ std::string fault_of_message(const std::string& message, const std::string& file
   static constexpr std::string_view kPlaces[] = {"byte",   "starts", "header",  "tensor", "feature",
                                                  "sample", "shape",  "type",    "row",    "gzip",
                                                  "empty",  "label",  "version", "UTF-16", "records"};
-  if (!schema::is_utf8(message)) return "is not UTF-8";
+  if (!is_utf8(message)) return "is not UTF-8";
   if (message.find('\n') != std::string::npos) return "has several lines";
   const size_t at = message.find(file);
   if (at == std::string::npos) return "does not name the file";
@@ -105,10 +105,10 @@ void check_diagnostics(const std::vector<schema::Diagnostic>& diagnostics) {
     require(!found.where.file.empty() && found.where.line >= 1 && found.where.column >= 1 && found.width >= 1,
             "a diagnostic without a place: " + text);
     require(!found.message.empty() && found.message.find('\n') == std::string::npos, "not one line: " + text);
-    require(schema::is_utf8(found.message + found.key + found.hint + found.source_line), "not UTF-8: " + text);
+    require(is_utf8(found.message + found.key + found.hint + found.source_line), "not UTF-8: " + text);
   }
-  require(schema::is_utf8(schema::render_text(diagnostics, true)), "the rendered text is not UTF-8");
-  require(schema::is_utf8(schema::render_json(diagnostics)), "the document is not UTF-8");
+  require(is_utf8(schema::render_text(diagnostics, true)), "the rendered text is not UTF-8");
+  require(is_utf8(schema::render_json(diagnostics)), "the document is not UTF-8");
 }
 
 bool accepts(Bytes bytes, void (*read)(const std::string& path)) {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "store/run_expression.h"
 #include "store/run_selection.h"
 #include "store/store.h"
@@ -24,7 +24,7 @@ using Kind = RunCondition::Kind;
 constexpr int kDeepest = 70;  // slightly above the parser's own limit, for negations that it adds
 
 void check_span(store::TextSpan span, std::string_view text) {
-  const int length = schema::count_characters(text);
+  const int length = count_characters(text);
   require(span.begin >= 0 && span.width >= 1 && span.begin + span.width <= std::max(length, 1),
           fmt::format("{} characters from {} of {}", span.width, span.begin, text));
 }

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "schema/base/clock.h"
-#include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 #include "schema/recipe/field_words.h"
 
 namespace runner::schema {

@@ -3,7 +3,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "schema/base/json.h"
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "store/queries.h"
 
 namespace runner::cli {
@@ -16,7 +16,7 @@ struct NoteOptions : RunOptions {
 constexpr Argument kNoteArguments[] = {kRunArgument, {"TEXT", "", "text to keep with the run", &NoteOptions::text}};
 
 int note(const NoteOptions& options, report::Output& out) {
-  RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "invalid note: expected UTF-8 text");
+  RUN_CHECK(is_utf8(options.text), ErrorKind::kUsage, "invalid note: expected UTF-8 text");
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);

@@ -12,7 +12,7 @@
 #include "runner/report/output.h"
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::cli {
 namespace {
@@ -61,8 +61,7 @@ int metrics_report(const ReportOptions& options, report::Output& out) {
   const std::string name = options.file == "-" ? "standard input" : options.file;
   const std::string text = read_text(options.file);
   // As written by `>` in PowerShell.
-  RUN_CHECK(!schema::is_utf16(text), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8",
-            name);
+  RUN_CHECK(!is_utf16(text), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8", name);
   const auto reading = report::xla::read_report(text, style_of(options.durations));
   RUN_CHECK(reading, ErrorKind::kData,
             "{} has no metrics report of PyTorch/XLA: expected a line `Metric: NAME` followed by `TotalSamples:` and "

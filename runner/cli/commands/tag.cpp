@@ -5,7 +5,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "schema/base/json.h"
-#include "schema/base/source_text.h"
+#include "schema/base/utf8.h"
 #include "store/queries.h"
 
 namespace runner::cli {
@@ -22,7 +22,7 @@ constexpr Argument kTagArguments[] = {
 // A tag must not contain blanks, because `ls` and the view `runs` separate tags by blanks.
 bool is_word(std::string_view text) {
   const auto separates = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
-  return !text.empty() && schema::is_utf8(text) && std::none_of(text.begin(), text.end(), separates);
+  return !text.empty() && is_utf8(text) && std::none_of(text.begin(), text.end(), separates);
 }
 
 void untag(store::Store& store, const store::RunRow& run, const std::string& tag) {
@@ -37,7 +37,7 @@ int tag(const TagOptions& options, report::Output& out) {
       options.remove || is_word(options.tag), ErrorKind::kUsage,
       "invalid tag: expected one word in UTF-8 without spaces or control characters; `runner note` stores longer text");
   constexpr int kLongest = 200;
-  const int length = schema::count_characters(options.tag);
+  const int length = count_characters(options.tag);
   RUN_CHECK(options.remove || length <= kLongest, ErrorKind::kUsage,
             "invalid tag: expected at most {} characters, got {}; `runner note` stores longer text", kLongest, length);
   store::Store store = open_store(options, store::Access::kEdit);
