@@ -210,13 +210,12 @@ int metrics_report(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   const backends::tpu::TpuDeviceModel& tpu = tensors_of(accelerator, "metrics_report").tpu("metrics_report");
   RUN_CHECK(accelerator.report != nullptr || process_index(accelerator) != 0, ErrorKind::kRun,
-            "acc:metrics_report: no report is kept here");
-  const std::string text = process_index(accelerator) == 0
-                               ? accelerator.report(tpu.metrics(), accelerator.recipe)
-                               : fmt::format(
-                                     "process {} keeps no metrics report; that of process 0 has the same "
-                                     "graphs\n",
-                                     process_index(accelerator));
+            "acc:metrics_report: this command keeps no metrics report; start a run with `runner exec`");
+  const std::string text =
+      process_index(accelerator) == 0
+          ? accelerator.report(tpu.metrics(), accelerator.recipe)
+          : fmt::format("process {} keeps no metrics report; that of process 0 has the same graphs\n",
+                        process_index(accelerator));
   lua_pushlstring(state, text.data(), text.size());
   return 1;
 }

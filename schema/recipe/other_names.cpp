@@ -28,7 +28,7 @@ constexpr OtherKey kOtherKeys[] = {
     {"tf32", "gpu.allow_tf32"},
     // Batches and length
     {"per_device_train_batch_size", "data.batch_size"},
-    {"train_batch_size", "data.batch_size", "that is data.batch_size here, per process unless split_batches is true"},
+    {"train_batch_size", "data.batch_size", "write data.batch_size, which is per process unless split_batches is true"},
     {"batch", "data.batch_size"},
     {"per_device_eval_batch_size", "eval.batch_size"},
     {"eval_batch_size", "eval.batch_size"},
@@ -37,6 +37,7 @@ constexpr OtherKey kOtherKeys[] = {
     {"num_train_epochs", "train.epochs"},
     {"num_epochs", "train.epochs"},
     {"max_epochs", "train.epochs"},
+    {"epoch", "train.epochs"},
     {"max_steps", "train.steps"},
     {"num_steps", "train.steps"},
     {"dataloader_drop_last", "data.drop_last"},
@@ -49,8 +50,8 @@ constexpr OtherKey kOtherKeys[] = {
     // Optimizer and schedule
     {"learning_rate", "optimizer.lr"},
     {"optim", "optimizer.type"},
-    {"adam_beta1", "optimizer.betas", "that is the first of optimizer.betas here"},
-    {"adam_beta2", "optimizer.betas", "that is the second of optimizer.betas here"},
+    {"adam_beta1", "optimizer.betas", "write it as the first of optimizer.betas"},
+    {"adam_beta2", "optimizer.betas", "write it as the second of optimizer.betas"},
     {"adam_epsilon", "optimizer.eps"},
     {"lr_scheduler", "scheduler"},
     {"lr_scheduler_type", "scheduler.type"},
@@ -76,7 +77,6 @@ constexpr OtherKey kOtherKeys[] = {
     {"report_to", "", "log.tensorboard, log.csv and log.jsonl write logs"},
     {"run_name", "name"},
     {"output_dir", "", "all runs are in one store, `--db FILE`"},
-    {"epoch", "train.epochs"},
 };
 
 struct OtherChoice {
@@ -106,7 +106,7 @@ const OtherKey* find_other_key(std::string_view name) {
 }
 
 std::string hint_of(const OtherKey& other) {
-  return other.hint.empty() ? fmt::format("that is {} here", other.key) : std::string(other.hint);
+  return other.hint.empty() ? fmt::format("write {}", other.key) : std::string(other.hint);
 }
 
 std::string_view choice_of_other_name(std::string_view path, std::string_view text) {

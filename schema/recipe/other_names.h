@@ -17,7 +17,7 @@ std::span<const OtherKey> other_keys();
 // Returns the row of a key that another program calls `name`; null if none is known. Case and dashes do not matter.
 const OtherKey* find_other_key(std::string_view name);
 
-// Returns the hint of a row, or "that is optimizer.lr here".
+// Returns the hint of a row, or "write optimizer.lr".
 std::string hint_of(const OtherKey& other);
 
 // Returns the choice of the field `path` that another program calls `text`; empty if none is known.

@@ -15,6 +15,7 @@
 #include "runner/lua/hook_table.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/init_recipe.h"
+#include "schema/recipe/other_names.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
 #include "tests/support/paths.h"
@@ -43,18 +44,19 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-std::string page() {
-  return cli::testing::read_text(support::source_path("docs/from-accelerate.md"));
+std::string page(const char* file = "docs/from-accelerate.md") {
+  return cli::testing::read_text(support::source_path(file));
 }
 
-// Returns the rows of the tables that map Accelerate to this program.
-std::vector<Row> rows() {
+// Returns the rows of the tables of a page that map Accelerate, or PyTorch/XLA, to this program.
+std::vector<Row> rows(const char* file = "docs/from-accelerate.md") {
   std::vector<Row> found;
   bool maps = false;
-  for (const std::string& line : lines_of(page())) {
+  for (const std::string& line : lines_of(page(file))) {
     if (!line.starts_with("|")) {
       maps = false;
-    } else if (line.starts_with("| Accelerate | here |") || line.starts_with("| in a script | in a recipe |")) {
+    } else if (line.starts_with("| Accelerate | here |") || line.starts_with("| PyTorch/XLA | here |") ||
+               line.starts_with("| in a script | in a recipe |")) {
       maps = true;
     } else if (maps && !line.starts_with("|-")) {
       found.push_back({line, cells_of(line)});
@@ -214,6 +216,25 @@ TEST(FromAccelerate, HasEveryOptionAndMethod) {
   for (const Row& row : rows())
     for (const std::string& code : codes_in(row.cells[0])) add_words(code, words);
   for (const char* name : kAccelerate) EXPECT_TRUE(words.contains(name)) << name << " has no row";
+}
+
+// Hints for unknown keys agree with the pages.
+TEST(FromAccelerate, HintsOfKeysNameWhatTheRowsName) {
+  // On these pages, these words mean something else.
+  const std::set<std::string> differ{"accelerator", "num_steps", "precision"};
+  std::set<std::string> found;
+  for (const char* file : {"docs/from-accelerate.md", "docs/from-xla.md"})
+    for (const Row& row : rows(file)) {
+      std::set<std::string> words;
+      for (const std::string& code : codes_in(row.cells[0])) add_words(code, words);
+      for (const schema::OtherKey& other : schema::other_keys()) {
+        const std::string name(other.name);
+        if (!words.contains(name) || other.key.empty() || differ.contains(name)) continue;
+        found.insert(name);
+        EXPECT_NE(row.cells[1].find(other.key), std::string::npos) << name << ": " << row.line;
+      }
+    }
+  for (const char* name : {"nprocs", "num_cpu_threads_per_process"}) EXPECT_TRUE(found.contains(name)) << name;
 }
 
 TEST(FromAccelerate, HasEveryKeyOfTheConfigurationFile) {

@@ -21,7 +21,7 @@ TEST(OtherNames, LeadToKeysThatExist) {
 TEST(OtherNames, IgnoreCaseAndDashes) {
   ASSERT_NE(find_other_key("Max-Steps"), nullptr);
   EXPECT_EQ(find_other_key("Max-Steps")->key, "train.steps");
-  EXPECT_EQ(hint_of(*find_other_key("Max-Steps")), "that is train.steps here");
+  EXPECT_EQ(hint_of(*find_other_key("Max-Steps")), "write train.steps");
   EXPECT_EQ(hint_of(*find_other_key("fp16")), "write mixed_precision: fp16");
   EXPECT_EQ(find_other_key("unheard_of"), nullptr);
   EXPECT_EQ(choice_of_other_name("backend", "CUDA"), "gpu");
@@ -34,9 +34,9 @@ TEST(OtherNames, AreHintsOfErrors) {
         "schema_version: 1\nmodel: {type: linear}\ndata: {train: {format: csv, path: d.csv}}\n" + line + "\n",
         "r.yaml");
   };
-  for (const auto& [line, hint] : {std::pair{"nprocs: 4", "hint: that is num_processes here"},
+  for (const auto& [line, hint] : {std::pair{"nprocs: 4", "hint: write num_processes"},
                                    {"backend: xla", "hint: did you mean tpu?"},
-                                   {"optimizer: {type: sgd, learning_rate: 1}", "hint: that is optimizer.lr here"}}) {
+                                   {"optimizer: {type: sgd, learning_rate: 1}", "hint: write optimizer.lr"}}) {
     try {
       error(line);
       ADD_FAILURE() << line;
