@@ -58,7 +58,7 @@ void report_abandoned(report::Output& out) {
 }
 
 // Redraws a line on a terminal; elsewhere, prints a line about every five seconds.
-void tell_of_reading(const formats::ReadingProgress& progress) {
+void report_reading(const formats::ReadingProgress& progress) {
   static std::atomic<double> next = 0;  // time of the next line
   report::Output out;
   const std::string text = report::on_one_line(fmt::format("reading {}: {:.0f}%", progress.path, 100 * progress.part));
@@ -95,7 +95,7 @@ int run_program(int argc, const char* const* argv) {
     report::Output().talk(
         fmt::format("waiting for another process to release the lock on the store {}\n", path.string()));
   });
-  formats::set_reading_notice(tell_of_reading);
+  formats::set_reading_notice(report_reading);
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == train::kRankWord) return run_as_rank(std::span(words).subspan(1));
   report::Output out;

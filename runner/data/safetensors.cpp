@@ -16,7 +16,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
   const auto array_of = [&](const char* name) {
     const formats::NamedTensor* tensor = file.find(name);
     RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}; {}", spec.path, name,
-              formats::names_text(file.tensors()));
+              formats::tensor_names_text(file.tensors()));
     const std::optional<Element> element = safetensors_element(tensor->type);
     RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: tensor {} has the unsupported type {}; expected one of {}",
               spec.path, name, in_quotes(tensor->type), safetensors_elements());

@@ -199,7 +199,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   check_cover(path, tensors_, data);
 }
 
-std::string names_text(std::span<const NamedTensor> tensors) {
+std::string tensor_names_text(std::span<const NamedTensor> tensors) {
   constexpr size_t kListed = 8;
   std::string text;
   for (size_t i = 0; i < std::min(tensors.size(), kListed); ++i)

@@ -44,7 +44,7 @@ class SafetensorsFile {
 };
 
 // The first names of `tensors`, for messages: "it has 'x', 'y'", or "it has no tensors".
-std::string names_text(std::span<const NamedTensor> tensors);
+std::string tensor_names_text(std::span<const NamedTensor> tensors);
 
 // Texts by key, for the header's "__metadata__".
 using Metadata = std::map<std::string, std::string>;

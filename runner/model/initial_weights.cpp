@@ -39,7 +39,7 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
   for (const Parameter& parameter : parameters.parameters()) {
     const formats::NamedTensor* tensor = find(parameter.name);
     RUN_CHECK(tensor, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
-              parameter.name, parameter.shape.to_string(), formats::names_text(file_->tensors()),
+              parameter.name, parameter.shape.to_string(), formats::tensor_names_text(file_->tensors()),
               prefix_hint(source, parameter.name));
     const std::string name = full_name(parameter.name, *tensor);
     RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", caller,
@@ -71,7 +71,7 @@ void InitialWeights::rename(const WeightSource& source) {
       if (name) entry.name = *std::move(name);
     }
     RUN_CHECK(is_used, ErrorKind::kData, "{}: {} matches no tensor of {}; {}", renamer, in_quotes(rename.pattern),
-              source.path, formats::names_text(file_->tensors()));
+              source.path, formats::tensor_names_text(file_->tensors()));
   }
   std::ranges::sort(entries_, {}, &Entry::name);
   const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);

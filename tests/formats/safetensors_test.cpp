@@ -98,7 +98,7 @@ TEST_F(SafetensorsTest, OtherTypesAreReadByNameAndDoNotHinderTheOthers) {
   ASSERT_EQ(read.tensors().size(), 3u);
   for (const NamedTensor& tensor : read.tensors()) EXPECT_FALSE(tensor.dtype) << tensor.name;
   EXPECT_EQ(read.find("b")->type, "NEW_7");
-  EXPECT_EQ(names_text(read.tensors()), "it has 'a', 'b', 'c'");
+  EXPECT_EQ(tensor_names_text(read.tensors()), "it has 'a', 'b', 'c'");
 }
 
 TEST_F(SafetensorsTest, OutputIsDeterministic) {

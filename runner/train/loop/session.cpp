@@ -99,7 +99,7 @@ void Session::count_steps_from(const data::Position& position, int64_t before) {
   set_extra_steps(trainer.counters.steps + left - by_recipe);
 }
 
-std::optional<std::string> Session::rate_after_schedule() const {
+std::optional<std::string> Session::end_of_schedule_warning() const {
   const int64_t zero = schedule.updates_at_zero(length.total_steps);
   const int64_t rising = zero > 0 ? 0 : schedule.updates_after_rise(length.total_steps);
   if (zero == 0 && rising == 0) return std::nullopt;
@@ -122,7 +122,7 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
-  if (auto text = rate_after_schedule()) warnings.push_back(std::move(*text));
+  if (auto text = end_of_schedule_warning()) warnings.push_back(std::move(*text));
   if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)
     warnings.push_back(
         fmt::format("train.swa.start is step {}, but the run has {}: the average is equal to the weights",

@@ -74,7 +74,7 @@ struct Session {
 
  private:
   // Warns of a rate that is 0 or rises again after the end of the schedule.
-  std::optional<std::string> rate_after_schedule() const;
+  std::optional<std::string> end_of_schedule_warning() const;
   void use_hook_schedule();
 
   Hooks* const hooks_;
