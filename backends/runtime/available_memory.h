@@ -6,7 +6,7 @@
 namespace runner::backends {
 
 // Bytes that the machine has free or can free, including swap, within the limits of the process's control groups and of
-// its address space (RLIMIT_AS). Returns the maximum of size_t if the system does not tell.
+// its address space (RLIMIT_AS). Returns the maximum of size_t if the limits are unknown.
 size_t available_memory();
 
 // Throws Error(kRun) if `bytes` for tensors exceed the available memory. Small sizes are not checked.

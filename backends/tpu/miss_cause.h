@@ -27,14 +27,13 @@ inline MissCause cause_of_eviction() {
 }
 
 // The nearest graph has the same role and, for reads, the same hook line or the same input, both in training or both in
-// an evaluation, and has most in common with
-// `graph`: all but scalars; else all but absent states; else the sequence of ops; else the longest common prefix. The
-// first of equally near graphs is used. No graph in `others` equals `graph`.
+// an evaluation, and has most in common with `graph`: all but scalars; else all but absent states; else the sequence of
+// ops; else the longest common prefix. The first of equally near graphs is used. No graph in `others` equals `graph`.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules);
 
-// Describes a scalar that is part of an operation: "lr 0 is 0; the numbers 0, 1 and -1 are constants of
-// the graph". Empty if there is none.
+// Describes a scalar that is part of an operation: "lr 0 is 0; the numbers 0, 1 and -1 are constants of the graph".
+// Empty if there is none.
 struct BakedText {
   std::string text = {};
   bool is_attribute = false;  // is part of it whatever its value

@@ -17,7 +17,7 @@ constexpr auto kNoticeEvery = std::chrono::milliseconds(500);
 std::atomic<ReadingNotice> reading_notice{nullptr};
 thread_local ReadingWatch* active_watch = nullptr;
 
-// Resident bytes of this process; 0 if the system does not tell.
+// Resident bytes of this process; 0 if unknown.
 size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   size_t all = 0, resident = 0;

@@ -141,7 +141,7 @@ bool is_predictions(std::string_view start) {
   return header == "row" || header.ends_with(",row") || header.ends_with(",row,error");
 }
 
-// A file of another kind is hardly the one that an earlier command has written.
+// Refuses to replace a file of another kind, because an earlier command probably did not write it.
 void check_kind(const fs::path& path, FileKind kind) {
   std::string old(kStartBytes, '\0');
   RegularFile file(path);

@@ -474,8 +474,7 @@ constexpr AcceleratorMethod kLoopMethods[] = {
      "The metrics report of an emulated TPU so far, as a text; in process 0."},
     {"ir", bound<ir>, "acc:ir(x)",
      "The operations recorded for the tensor x, as a text like that of torch_xla._XLAC._get_xla_tensors_text([x]); on "
-     "a "
-     "TPU."},
+     "a TPU."},
 };
 
 int no_assignment(lua_State* state) {

@@ -39,8 +39,7 @@ std::string write_events(AllPoints& points, const std::filesystem::path& folder)
 // Returns the run without host, process and environment, and without uncommitted changes and names of untracked files.
 store::RunDetails public_parts(store::RunDetails details);
 
-// ", with recipe, hook, 3 environments and uncommitted changes": what the files of the run say about its code and
-// machine.
+// ", with its recipe, hook and environment": what the files of the run contain about its code and machine.
 std::string source_kinds_text(const store::RunDetails& details);
 
 // Writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json and summary.json. Returns the

@@ -21,7 +21,7 @@ class RegularFile {
   bool is_open() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   int64_t size() const { return size_; }  // bytes; 0 for files of /proc
-  // What a path is that is not a regular file, for example "a pipe"; null for others.
+  // Kind of a file that is not a regular one, for example "a pipe"; null if it is regular or does not exist.
   const char* other_kind() const { return other_kind_; }
   // Why the file is not open or why the last read failed, for example "No such file or directory" or "it is a pipe".
   std::string problem() const;

@@ -38,7 +38,7 @@ Json json_of(const Value& value) {
   return value.visit(ToJson{});
 }
 
-// Returns a scalar as JSON. Replaces bytes that are not UTF-8, and escapes what a terminal might obey.
+// Returns a scalar as JSON. Replaces bytes that are not UTF-8, and escapes unsafe characters (is_unsafe()).
 std::string scalar_text(const Value& value) {
   return visible(json_of(value).dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -8,10 +8,8 @@
 
 namespace runner::schema {
 
-// Returns texts with file and line. Warns about: the optimizer's rate and momentum with one_cycle, which replaces them,
-// as torch's OneCycleLR does; a metric without a mode, if the inherited or default mode is probably wrong for it; on a
-// TPU, several ranks by default, and fp16; a name under `secret` that the recipe does not read. train::start_warnings
-// adds those that depend on the device. Thread-safe.
+// Returns texts with file and line, one or more from each warn_of_…() of the source file. train::start_warnings() adds
+// those that depend on the device. Thread-safe.
 std::vector<std::string> recipe_warnings(const ReadResult& recipe);
 
 }  // namespace runner::schema

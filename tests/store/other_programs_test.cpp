@@ -114,7 +114,7 @@ TEST_F(OtherPrograms, ReadStepsAndTimesExactly) {
 }
 
 // A point takes about 14 bytes in the file.
-TEST_F(OtherPrograms, FindSmallFiles) {
+TEST_F(OtherPrograms, PointsTakeFewBytes) {
   const auto size = [&] {
     Store store = open_to_write();
     store.checkpoint(1);

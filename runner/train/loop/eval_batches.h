@@ -19,8 +19,7 @@ class EvalBatches {
 
   // Number of batches of the evaluation data.
   int64_t count() const { return plan().steps_per_epoch(); }
-  // Starts a loop over the evaluation data. `even`: overrides data.even_batches; none: as
-  // in the recipe.
+  // Starts a loop over the evaluation data. `even`: overrides data.even_batches; none: as in the recipe.
   void begin(std::optional<bool> even);
   bool in_progress() const { return loader_.has_value(); }
   // Whether a loop is in progress that fills up its last batch.

@@ -1,4 +1,4 @@
-// What a hook sees of its run, and asks of it.
+// Interface of the run to a hook: queries and requests.
 #pragma once
 
 #include <cstddef>

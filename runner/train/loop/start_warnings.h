@@ -8,9 +8,8 @@
 
 namespace runner::train {
 
-// Returns the warnings of schema::recipe_warnings, those of optim::bf16_warnings if the device keeps f32 as bf16, and
-// one if there are many more processes or threads than cores. hook_optimizer_warnings() returns those about the
-// optimizers of a hook. Thread-safe.
+// Returns the warnings of schema::recipe_warnings(), and those of the functions in the source file, which depend on the
+// device and the machine. hook_optimizer_warnings() returns those about the optimizers of a hook. Thread-safe.
 std::vector<std::string> start_warnings(const schema::ReadResult& recipe);
 
 }  // namespace runner::train

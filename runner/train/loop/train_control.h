@@ -1,4 +1,4 @@
-// What signals, hooks and callbacks ask of a run, and what all ranks have agreed on.
+// Requests of signals, hooks and callbacks to a run, and the flags that all ranks agreed on.
 //
 // A request on one rank takes effect on all, when ranks synchronise after an optimizer step. To end a run, callers ask
 // TrainState::interrupted(), which means all ranks; asked_to_stop() and must_end() are for waiting, where a rank is
@@ -48,7 +48,7 @@ class TrainControl {
   bool agreed_to_stop() const { return agreed_to_stop_; }
   // Agrees to stop if any rank was asked to. Collective. Does nothing in a single process.
   void agree_to_stop(const char* where);
-  // Notes that ranks have found out together, in another collective, that one was asked to stop.
+  // `stop`: whether any rank was asked to stop, as returned by another collective.
   void agree(bool stop) { agreed_to_stop_ |= stop; }
   // Call in an evaluation before each batch. Returns whether to stop, if a resumed run can repeat the evaluation.
   bool stops_evaluation();
