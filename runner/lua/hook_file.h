@@ -18,8 +18,8 @@ using MetricsReport = std::string (*)(const backends::tpu::MetricsSnapshot& metr
 
 // Loads the file named by `hooks` in the recipe; returns null if there is none. `recorded`: recorded texts used instead
 // of this file and the files that it requires. `print`: for texts that the hook prints outside of a run. `report`: null
-// if there is none. Throws Error(kRecipe) with the line if the file cannot be read, is not valid Lua, fails, or does not
-// return a table of known entries.
+// if there is none. Throws Error(kRecipe) with the line if the file cannot be read, is not valid Lua, fails, or does
+// not return a table of known entries.
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe,
                                          const std::vector<train::HookSource>& recorded = {},
                                          train::Print print = nullptr, MetricsReport report = nullptr);
