@@ -66,6 +66,7 @@ void WorkMeter::refill(lua_State* state) {
   of_call_ = left_ = budget_.instructions;
   seconds_left_ = budget_.seconds;
   collected_ = 0;
+  over_.clear();
   skip_time();
   next_look_ = left_ - kHookInterval;
   lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
@@ -115,6 +116,10 @@ void WorkMeter::look(lua_State* state) {
     lua_pushlstring(state, end_->data(), end_->size());
     lua_error(state);
   }
+  if (!over_.empty()) {
+    lua_pushlstring(state, over_.data(), over_.size());
+    lua_error(state);
+  }
   // When memory is nearly exhausted, collections free less and less but cost the same.
   if (collected_ > budget_.instructions / 4) {
     lua_pushstring(state, kNoMemory);
@@ -124,8 +129,11 @@ void WorkMeter::look(lua_State* state) {
   const std::string used =
       left_ > 0 ? fmt::format("{:g} s of CPU time", is_interrupted ? budget_.seconds / 10 : budget_.seconds)
                 : fmt::format("{} million Lua instructions", of_call_ / 1'000'000);
-  luaL_error(state, "the hook has run for %s%s: is there an endless loop?", used.c_str(),
-             is_interrupted ? " after the run was interrupted" : "");
+  luaL_where(state, 1);
+  over_ = fmt::format("{}the hook has run for {}{}: is there an endless loop?", lua_tostring(state, -1), used,
+                      is_interrupted ? " after the run was interrupted" : "");
+  lua_pushlstring(state, over_.data(), over_.size());
+  lua_error(state);
 }
 
 }  // namespace runner::lua

@@ -73,6 +73,7 @@ class WorkMeter {
   double last_time_ = 0;     // CPU time of this thread at the last check
   int64_t collected_ = 0;    // instructions charged for garbage collections due to lack of memory
   int depth_ = 0;            // nesting depth of calls
+  std::string over_;         // error of the exhausted budget, with its place; empty if it is not exhausted
   std::optional<std::string> end_;
 };
 
