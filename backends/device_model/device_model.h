@@ -63,6 +63,9 @@ struct PlannedSubmission {
   std::span<const ReducedBytes> reduced = {};
 };
 
+// Names of the output of a Program that reads a value: of a tensor, and of acc.optimizer_step_was_skipped.
+inline constexpr std::string_view kReadItem = "item", kStepWasSkipped = "step was skipped";
+
 // Actions of the user's code between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,

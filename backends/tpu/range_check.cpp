@@ -44,6 +44,19 @@ std::string with_line(const std::string& text, const SourceMark& line) {
   return line.known() ? fmt::format("{}: {}", line.to_string(), text) : text;
 }
 
+// By node: whether it depends on more than constants. XLA computes the others when it compiles.
+std::vector<bool> computed_on_device(const Program& graph) {
+  std::vector<bool> computed;
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const auto operands = graph.operands(id);
+    computed.push_back(operands.empty() ? graph.node(id).op != Op::kConstant
+                                        : std::ranges::any_of(operands, [&](ValueId operand) -> bool {
+                                            return computed[static_cast<size_t>(operand)];
+                                          }));
+  }
+  return computed;
+}
+
 std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner owner, const DeviceTypes& types) {
   if (owner != Owner::kUser || graph.type(id).dtype != DType::kF64 || types.f64 != DType::kF64) return std::nullopt;
   return "a TPU computes f64 in software, many times slower than f32; cast to f32, or use mixed_precision: bf16 with "
@@ -54,11 +67,12 @@ std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner own
 
 std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes& types) {
   const std::vector<Owner> owners = owners_of(graph);
+  const std::vector<bool> computed = computed_on_device(graph);
   std::vector<std::string> texts;
   bool warned_of_f64 = false;
   for (ValueId id = 0; id < graph.size(); ++id) {
     std::optional<std::string> text = overflow(graph, id, types);
-    if (!text && !warned_of_f64) {
+    if (!text && !warned_of_f64 && computed[static_cast<size_t>(id)]) {
       text = slow_type(graph, id, owners[static_cast<size_t>(id)], types);
       warned_of_f64 = text.has_value();
     }

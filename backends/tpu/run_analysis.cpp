@@ -132,20 +132,36 @@ class RunAnalysis {
 
   void report_reads() {
     const double times = static_cast<double>(figures_.reads) / static_cast<double>(figures_.batches);
+    if (const Graph* const most = read_most(/*evaluates=*/false); most != nullptr && reads_skip(*most)) {
+      texts_.push_back(
+          fmt::format("a hook reads {:.3g} tensor values per training batch, most often "
+                      "acc.optimizer_step_was_skipped: each read causes a graph break, runs a separate graph and waits "
+                      "for the device; leave it out: a skipped step changes neither weights nor schedule, and the "
+                      "summary counts it",
+                      times));
+      return;
+    }
     texts_.push_back(
         fmt::format("a hook reads {:.3g} tensor values per training batch{}: each read causes a graph break, runs a "
                     "separate graph and waits for the device; return the value as a metric, or read it every n-th step",
                     times, read_place(/*evaluates=*/false)));
   }
 
-  // Line of the tensor that is read most often.
-  std::string read_place(bool evaluates) const {
+  const Graph* read_most(bool evaluates) const {
     const Graph* most = nullptr;
     for (const Graph& graph : graphs_) {
       if (graph.identity.program == nullptr) continue;
       const bool reads = graph.role == GraphRole::kRead && graph.evaluates == evaluates;
       if (reads && (most == nullptr || graph.executions > most->executions)) most = &graph;
     }
+    return most;
+  }
+
+  static bool reads_skip(const Graph& graph) { return graph.identity.program->outputs()[0].name == kStepWasSkipped; }
+
+  // Line of the tensor that is read most often.
+  std::string read_place(bool evaluates) const {
+    const Graph* const most = read_most(evaluates);
     if (most == nullptr) return "";
     const SourceMark& line = most->identity.program->mark_of(most->identity.program->outputs()[0].value);
     return line.known() ? fmt::format(", of the tensor created at {}", line.to_string()) : "";

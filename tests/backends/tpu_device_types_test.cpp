@@ -229,6 +229,10 @@ TEST(TpuTypes, WarnsAboutDoubles) {
   Numbers bookkeeping;
   bookkeeping.output(ops::cast(ops::on_host(bookkeeping.batch({1, 2})), DType::kF64));
   EXPECT_EQ(tpu::range_warnings(bookkeeping.program, tpu::kFullTypes), std::vector<std::string>{});
+  Numbers folded;  // an optimizer's 1 - beta, which XLA computes when it compiles
+  const Value beta{&folded.program, folded.program.constant(0.9, {DType::kF64, {}})};
+  folded.output(ops::mul(folded.batch({1, 2}), ops::cast(ops::sub(1.0, beta), DType::kF32)));
+  EXPECT_EQ(tpu::range_warnings(folded.program, tpu::kFullTypes), std::vector<std::string>{});
 }
 
 // Rewritten Programs are well-formed and equal their ops run one by one; so do Programs derived from them.

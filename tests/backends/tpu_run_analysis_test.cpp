@@ -15,12 +15,13 @@ struct Made {
   bool is_read = false;
   GraphRole role = GraphRole::kUpdate;
   bool evaluates = false;
+  std::string_view output = kReadItem;
 };
 
 Graph graph_of(const Made& made) {
   Program program;
   program.set_mark({"mnist.lua", 12, 0});
-  program.output({.name = "loss", .value = program.constant(1, {}), .is_read = made.is_read});
+  program.output({.name = std::string(made.output), .value = program.constant(1, {}), .is_read = made.is_read});
   Graph graph(made.is_read ? GraphRole::kRead : made.role);
   graph.identity.program = std::make_shared<const Program>(program);
   graph.cause = {made.cause, made.line, made.kind};
@@ -101,6 +102,15 @@ TEST(TpuRunAnalysis, ReportsReadsWithTheirLine) {
                    "read causes a graph break, runs a separate graph and waits for the device; return the value as a "
                    "metric, or read it every n-th step"}));
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 5}), Texts());
+}
+
+TEST(TpuRunAnalysis, NamesTheReadOfSkippedSteps) {
+  const std::vector<Made> graphs{{MissKind::kFirst},
+                                 {.kind = MissKind::kFirst, .is_read = true, .output = kStepWasSkipped}};
+  EXPECT_EQ(said(graphs, {.batches = 10, .reads = 6}),
+            (Texts{"a hook reads 0.6 tensor values per training batch, most often acc.optimizer_step_was_skipped: each "
+                   "read causes a graph break, runs a separate graph and waits for the device; leave it out: a skipped "
+                   "step changes neither weights nor schedule, and the summary counts it"}));
 }
 
 TEST(TpuRunAnalysis, ReportsReadsInEvaluations) {

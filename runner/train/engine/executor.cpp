@@ -54,10 +54,10 @@ backends::Ticket Executor::submit(std::string_view name, const CompiledStep& ste
 }
 
 std::vector<std::byte> Executor::read_bytes(const backends::Program& program, backends::ValueId value,
-                                            const StepSubmission& submission) {
+                                            const StepSubmission& submission, std::string_view name) {
   const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program requested = program;
-    requested.output({.name = "item", .value = value, .is_read = true});
+    requested.output({.name = std::string(name), .value = value, .is_read = true});
     return compiled_step(device_.compile(requested, UserWork::of_read(requested)));
   });
   begin_exchange(/*again=*/true);
@@ -72,10 +72,10 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
 }
 
 std::vector<double> Executor::read_value(const backends::Program& program, backends::ValueId value,
-                                         const StepSubmission& submission) {
+                                         const StepSubmission& submission, std::string_view name) {
   device_.on_host_event(submission.info.evaluates ? backends::HostEvent::kEvaluationRead
                                                   : backends::HostEvent::kScalarRead);
-  const std::vector<std::byte> bytes = read_bytes(program, value, submission);
+  const std::vector<std::byte> bytes = read_bytes(program, value, submission, name);
   const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;
   elements.reserve(bytes.size() / backends::size_of(dtype));

@@ -66,11 +66,12 @@ class Executor {
   backends::Ticket submit(std::string_view name, const CompiledStep& step, StepSubmission submission,
                           backends::SpanKind kind = backends::SpanKind::kExecute);
 
-  // Computes a value of the recording in progress and returns its elements, or its bytes in memory.
+  // Computes a value of the recording in progress and returns its elements, or its bytes in memory. `name`: of the
+  // output.
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
-                                 const StepSubmission& submission);
+                                 const StepSubmission& submission, std::string_view name = backends::kReadItem);
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
-                                    const StepSubmission& submission);
+                                    const StepSubmission& submission, std::string_view name = backends::kReadItem);
 
   // Returns the exchange that runs the collectives of this rank's Programs; null for a single process.
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }

@@ -21,6 +21,12 @@ std::vector<backends::ValueId> roots_of(const backends::Program& program) {
 
 }  // namespace
 
+StepSubmission RegionRunner::reading(const TracedRegion& region, const data::Batch* batch) {
+  StepSubmission submission = arguments(region, batch);
+  submission.info.evaluates = batch != nullptr && !region.is_training();
+  return submission;
+}
+
 StepSubmission RegionRunner::arguments(const TracedRegion& region, const data::Batch* batch) {
   if (parts_.clock != nullptr) parts_.clock->begin_region(region);
   return parts_.arguments.of_region(region, batch);
@@ -57,14 +63,14 @@ double RegionRunner::read_output(const TracedRegion& region, int output) {
 
 std::vector<double> RegionRunner::read_value(const TracedRegion& region, backends::ValueId value,
                                              const data::Batch* batch) {
-  StepSubmission submission = arguments(region, batch);
-  submission.info.evaluates = batch != nullptr && !region.is_training();
-  return parts_.executor.read_value(region.program(), value, submission);
+  const bool is_applied = region.applied() && region.applied().id == value;
+  return parts_.executor.read_value(region.program(), value, reading(region, batch),
+                                    is_applied ? backends::kStepWasSkipped : backends::kReadItem);
 }
 
 std::vector<std::byte> RegionRunner::read_bytes(const TracedRegion& region, backends::ValueId value,
                                                 const data::Batch* batch) {
-  return parts_.executor.read_bytes(region.program(), value, arguments(region, batch));
+  return parts_.executor.read_bytes(region.program(), value, reading(region, batch));
 }
 
 std::optional<NotFinite> RegionRunner::explain_not_finite(const TracedRegion& region, const data::Batch* batch) {

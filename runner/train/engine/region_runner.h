@@ -47,6 +47,8 @@ class RegionRunner {
 
  private:
   StepSubmission arguments(const TracedRegion& region, const data::Batch* batch);
+  // For a read of a region in progress.
+  StepSubmission reading(const TracedRegion& region, const data::Batch* batch);
   SharedStep compiled(const TracedRegion& region);
 
   const EngineParts& parts_;
