@@ -125,14 +125,17 @@ std::optional<data::DataPlan> evaluation_of(const train::Session& session) {
   return train::evaluation_plan(session.trainer.builder(), session.data, session.recipe.num_processes);
 }
 
-// How an evaluation treats its short last batch; empty if it is evaluated as it is.
-std::string evaluation_text(const data::DataPlan& plan) {
+// How an evaluation treats its short last batch; empty if it is evaluated as it is. A hook's own loop has short batches
+// unless eval.pad_last is set.
+std::string evaluation_text(const train::Session& session, const data::DataPlan& plan) {
   const std::string batches = fmt::format("{} of {}", count_text(plan.steps_per_epoch(), "batch"),
                                           count_text(plan.global_batch_size(), "sample"));
   const int64_t dropped = plan.spec().samples - plan.samples_per_epoch(), repeats = plan.repeats_per_epoch();
   if (dropped > 0) return fmt::format("{}; the last {} left out", batches, count_text(dropped, "sample"));
   if (repeats == 0) return "";
-  return fmt::format("{}, the last filled up with {} that do not count", batches, count_text(repeats, "repeat"));
+  const bool only_of_run = session.has_custom_loop && !session.recipe.eval.pad_last;
+  return fmt::format("{}, the last filled up with {} that do not count{}", batches, count_text(repeats, "repeat"),
+                     only_of_run ? ", but not in the loop of the hook; eval.pad_last: true fills up both" : "");
 }
 
 json::Value evaluation_json(const train::Session& session) {
@@ -236,7 +239,7 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
         "", "the hook's training_step gets no repeated samples; a rank without samples gets one sample of weight zero");
   facts.add("data", data_text(session.data));
   if (const auto evaluation = evaluation_of(session))
-    if (const std::string text = evaluation_text(*evaluation); !text.empty()) facts.add("evaluation", text);
+    if (const std::string text = evaluation_text(session, *evaluation); !text.empty()) facts.add("evaluation", text);
   facts.add("labels", data::labels_text(session.data.encoding));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
