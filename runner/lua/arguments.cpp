@@ -49,9 +49,20 @@ std::string shown(double number) {
   return std::isnan(number) ? "NaN" : fmt::to_string(number);
 }
 
+bool is_method_call(lua_State* state) {
+  lua_Debug frame{};
+  if (lua_getstack(state, 0, &frame) == 0) return false;
+  lua_getinfo(state, "n", &frame);
+  return std::string_view(frame.namewhat) == "method";
+}
+
+int argument_number(lua_State* state, int index) {
+  return index > 1 && is_method_call(state) ? index - 1 : index;
+}
+
 void bad_argument(lua_State* state, int index, std::string_view expected) {
-  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index),
-       expected);
+  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), argument_number(state, index),
+       type_name(state, index), expected);
 }
 
 void bad_option(lua_State* state, std::string_view option, std::string_view expected) {
@@ -195,7 +206,7 @@ int64_t list_size(lua_State* state, int index, std::string_view what, std::strin
 }
 
 int64_t list_argument_size(lua_State* state, int index) {
-  return list_size(state, index, fmt::format("{}: argument {}", called_as(state), index));
+  return list_size(state, index, fmt::format("{}: argument {}", called_as(state), argument_number(state, index)));
 }
 
 void fail_unknown(std::string_view whose, std::string_view name, const std::vector<std::string>& names,

@@ -31,6 +31,11 @@ std::string text_of(lua_State* state, int index);
 // Formats a number for messages.
 std::string shown(double number);
 
+// Whether the running function was called as object:name(…), so that its first argument is the object.
+bool is_method_call(lua_State* state);
+// Number of the argument at `index` for messages. The object of object:name(…) does not count.
+int argument_number(lua_State* state, int index);
+
 // Throws "name: argument 2 is …, expected …".
 [[noreturn]] void bad_argument(lua_State* state, int index, std::string_view expected);
 // Throws "name: option is …, expected …" about the value at the top of the stack.

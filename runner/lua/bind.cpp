@@ -83,10 +83,12 @@ void check_argument_count(lua_State* state, int (*function)(lua_State*)) {
 }
 
 void check_argument_count(lua_State* state, int most) {
-  for (int i = most + 1; i <= lua_gettop(state); ++i)
-    if (!lua_isnil(state, i))
-      bad_argument(state, i,
-                   most == 0 ? "no arguments" : fmt::format("at most {} argument{}", most, most == 1 ? "" : "s"));
+  for (int i = most + 1; i <= lua_gettop(state); ++i) {
+    if (lua_isnil(state, i)) continue;
+    const int count = most - is_method_call(state);
+    bad_argument(state, i,
+                 count == 0 ? "no arguments" : fmt::format("at most {} argument{}", count, count == 1 ? "" : "s"));
+  }
 }
 
 SourceMark line_of_caller(lua_State* state) {

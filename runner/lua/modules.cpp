@@ -44,7 +44,7 @@ int push_made(lua_State* state, nn::ModulePtr module) {
 int64_t size_argument(lua_State* state, int module_field) {
   const int64_t size = integer_argument(state, module_field);
   RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state),
-            module_field, size);
+            argument_number(state, module_field), size);
   return size;
 }
 
@@ -254,8 +254,15 @@ int length(lua_State* state) {
   return 1;
 }
 
+constexpr std::string_view kTieHint =
+    "to tie weights, use the other module's weight in forward (docs/from-xla.md#tied-weights)";
+
 int no_module_assignment(lua_State* state) {
-  fail(ErrorKind::kRun, "a module is read-only: '{}' cannot be set", text_of(state, 2));
+  fail(ErrorKind::kRun, "a module is read-only: '{}' cannot be set; {}", text_of(state, 2), kTieHint);
+}
+
+bool is_named(lua_State* state, int index, std::string_view name) {
+  return lua_type(state, index) == LUA_TSTRING && text_argument(state, index) == name;
 }
 
 // Pushes module.weight, a member of nn.Sequential, or an entry of the table of a module written in Lua.
@@ -265,15 +272,16 @@ int module_field(lua_State* state) {
     in_lua->push_table(state);
     lua_pushvalue(state, 2);
     lua_gettable(state, -2);
-    return 1;
+    if (!lua_isnil(state, -1) || !is_named(state, 2, "tie_weights")) return 1;
   }
+  if (is_named(state, 2, "tie_weights")) fail(ErrorKind::kRun, "a module has no tie_weights(); {}", kTieHint);
   if (!module.members().empty()) return member(state, module.members());
   if (lua_type(state, 2) != LUA_TSTRING)
     fail(ErrorKind::kRun, "a module has no entry [{}]; only nn.Sequential has numbered members", text_of(state, 2));
   const std::string_view name = text_argument(state, 2);
   for (const auto& [own, id] : module.own_parameters()) {
     if (own != name) continue;
-    push_tensor(state, recording_of(state, "a parameter").forward().parameter(id));
+    push_tensor(state, recording_of(state, "a parameter", kTieHint).forward().parameter(id));
     return 1;
   }
   std::vector<std::string> names;

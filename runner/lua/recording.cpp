@@ -95,10 +95,11 @@ void Recording::mark_line(lua_State* state) {
   program().set_mark(known.mark);
 }
 
-Recording& recording_of(lua_State* state, const char* what) {
+Recording& recording_of(lua_State* state, const char* what, std::string_view hint) {
   Recording& recording = *Runtime::of(state).recording;
   recording.begin_lazily();
-  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} is only available in steps and events", what);
+  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} is only available in steps and events{}{}", what,
+            hint.empty() ? "" : "; ", hint);
   return recording;
 }
 

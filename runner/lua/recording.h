@@ -146,7 +146,7 @@ class AutocastRegion {
 };
 
 // Returns the active recording. Throws Error(kRun) with the name `what` if nothing is being traced.
-Recording& recording_of(lua_State* state, const char* what);
+Recording& recording_of(lua_State* state, const char* what, std::string_view hint = {});
 
 // Pops the table at the top of the stack and makes it the metatable of tensors.
 void set_tensor_metatable(lua_State* state);

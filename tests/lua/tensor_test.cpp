@@ -427,7 +427,7 @@ TEST(LuaTensors, UsageHasAFormThatCanBeCounted) {
 TEST(LuaTensors, ErrorsExplainWrongArguments) {
   Step step;
   const std::pair<const char*, const char*> cases[] = {
-      {"x:sum('a')", "step:1: sum: argument 2 is string, expected an integer"},
+      {"x:sum('a')", "step:1: sum: argument 1 is string, expected an integer"},
       {"x:sum({1, 'a'})", "step:1: entry 2 of the list is string, expected an integer"},
       {"x:reshape(4)", "step:1: reshape: cannot reshape (2, 3) f32 with 6 elements to (4) with 4"},
       {"x:reshape(-1, -1)", "step:1: reshape: invalid size -1; only one may be -1"},
