@@ -48,7 +48,8 @@ std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
       "XLA_USE_BF16", [&](std::string_view value) { return is_on(value) && !is_bf16; }, "mixed_precision: bf16");
   note(
       "XLA_DOWNCAST_BF16", [&](std::string_view value) { return is_on(value) && !(is_bf16 && recipe.downcast_bf16); },
-      "mixed_precision: bf16 and downcast_bf16: true");
+      recipe.backend == schema::Backend::kTpu ? "mixed_precision: bf16 and downcast_bf16: true"
+                                              : "backend: tpu, mixed_precision: bf16 and downcast_bf16: true");
   note(
       "ACCELERATE_MIXED_PRECISION", [&](std::string_view value) { return value != precision; }, "mixed_precision");
   return warnings;

@@ -343,10 +343,7 @@ void RankRun::finish() {
   if (state_.stopped_early) result.reason = "stopped early: " + early_stopping_text(recipe_, state_.patience);
   if (state_.control.stopped_by_hook()) result.reason = fmt::format("stopped by the hook at step {}", step());
   if (session_.has_custom_loop) warn_of_little_training();
-  if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale())
-    record_.warn(
-        "no step has updated the weights: the gradients overflowed in fp16 in each of them; set a smaller "
-        "scaler.init_scale, or train longer: the scale falls after each overflow");
+  if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale()) warn_of_no_update();
   predict_memory();
   record_.finish();
 }
@@ -361,6 +358,19 @@ void RankRun::predict_memory() {
     return;
   }
   if (result.peak_memory.saving == 0) result.predicted_memory->saving = 0;
+}
+
+// With a loss scaler.
+void RankRun::warn_of_no_update() {
+  const int64_t steps = session_.trainer.counters.steps, not_finite = state_.skipped;
+  if (not_finite == steps)
+    return record_.warn(
+        fmt::format("no step has updated the weights: {} of {} steps were skipped: not finite", steps, steps));
+  record_.warn(fmt::format(
+      "no step has updated the weights: the gradients overflowed in fp16 in {}; set a smaller scaler.init_scale, or "
+      "train longer: the scale falls after each overflow",
+      not_finite == 0 ? "each of them"
+                      : fmt::format("{} of {}, and {} were not finite", steps - not_finite, steps, not_finite)));
 }
 
 void RankRun::warn_of_little_training() {

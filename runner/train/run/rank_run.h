@@ -81,6 +81,7 @@ class RankRun {
   void wait_for_other_ranks() const;
   void finish();
   // Warns if a hook's training loop ended early or never stepped an optimizer.
+  void warn_of_no_update();
   void warn_of_little_training();
   void predict_memory();
 
