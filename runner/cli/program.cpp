@@ -14,6 +14,7 @@
 #include "backends/runtime/abandoned.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
+#include "runner/cli/store_access.h"
 #include "runner/formats/reading_watch.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
@@ -41,7 +42,8 @@ report::ColorMode color_mode(std::string_view word) {
 }
 
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
-  out.colored_talk(report::error_text(error, out.talk_color()));
+  const std::string text = report::error_text(error, out.talk_color());
+  out.colored_talk(call.options ? with_store_option(text, *call.options) : text);
   if (!json) return exit_code(error.kind());
   const auto document = call.command != nullptr ? *call.command->failure_document : report::failure_document;
   try {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "runner/formats/used_files.h"
 #include "runner/report/format.h"
 #include "schema/recipe/metric_names.h"
@@ -58,6 +60,15 @@ std::optional<std::string> metric_in(std::string_view text) {
   return std::string(text.substr(1, text.size() - 2));
 }
 
+// In single quotes unless a shell takes it as it is.
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%,";
+  if (text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string word = "'";
+  for (const char letter : text) word += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return word + "'";
+}
+
 store::StateInfo best_state(const store::RunDetails& run, std::string_view text) {
   Ranking ranking = ranking_of(run);
   if (text != kBestState) {
@@ -85,6 +96,25 @@ std::filesystem::path store_path(const Options& options) {
 
 store::Store open_store(const Options& options, store::Access access) {
   return store::Store::open(store_path(options), access);
+}
+
+std::string with_store_option(std::string text, const Options& options) {
+  if (options.db.empty()) return text;
+  const std::string option = fmt::format(" --db {}", shell_word(options.db));
+  for (const auto& [before, after] : {std::pair{"`runner ", '`'}, std::pair{"next: runner ", '\n'}}) {
+    size_t at = 0;
+    while ((at = text.find(before, at)) != std::string::npos) {
+      at += std::string_view(before).size();
+      const size_t end = text.find(after, at);
+      if (end == std::string::npos) break;
+      const Command* const command =
+          find_command(std::string_view(text).substr(at, text.find_first_of(" `\n", at) - at));
+      if (command == nullptr || (command->group != Group::kStore && command->group != Group::kTrain)) continue;
+      text.insert(end, option);
+      at = end + option.size();
+    }
+  }
+  return text;
 }
 
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,

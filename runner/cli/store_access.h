@@ -19,6 +19,10 @@ std::filesystem::path store_path(const Options& options);
 // Throws Error(kStore). Access for reading never creates a store.
 store::Store open_store(const Options& options, store::Access access = store::Access::kRead);
 
+// Adds `--db PATH`, if it was given, to the commands on runs that a text advises: "`runner ls`" and "next: runner show
+// ID" at the end of a line.
+std::string with_store_option(std::string text, const Options& options);
+
 // Returns the runs that each selector names (store::find_runs), each run once. Throws Error(kNotFound) if a selector
 // names none.
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors, store::Trash trash);

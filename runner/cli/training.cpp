@@ -134,10 +134,11 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {
-    out.colored_talk(report::error_text(result.error->text, out.talk_color()));
+    out.colored_talk(with_store_option(report::error_text(result.error->text, out.talk_color()), options));
   }
-  out.colored_data(options.json ? report::run_document(result)
-                                : report::summary_text(result, out.data_width(), out.data_color()));
+  out.colored_data(options.json
+                       ? report::run_document(result)
+                       : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options));
   return result.exit_code;
 }
 
