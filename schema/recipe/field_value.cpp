@@ -130,10 +130,11 @@ class ValueReader {
 
   std::nullopt_t unknown_choice(std::span<const std::string> names) {
     constexpr size_t kShortest = 3;
+    const std::string text = lower_case(node_.text);
     const auto has_it = [&](const std::string& name) {
-      return node_.text.size() < kShortest ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
+      return text.size() < kShortest ? name.starts_with(text) : name.find(text) != std::string::npos;
     };
-    std::vector<std::string> near;  // "a100-40g" for "a100", "rtx4090" for "4090"
+    std::vector<std::string> near;  // "a100-40g" for "A100", "rtx4090" for "4090"
     if (const std::string_view known = choice_of_other_name(path_, node_.text); !known.empty()) {
       near.emplace_back(known);
     } else if (!node_.text.empty()) {

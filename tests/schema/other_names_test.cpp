@@ -25,6 +25,7 @@ TEST(OtherNames, IgnoreCaseAndDashes) {
   EXPECT_EQ(hint_of(*find_other_key("fp16")), "write mixed_precision: fp16");
   EXPECT_EQ(find_other_key("unheard_of"), nullptr);
   EXPECT_EQ(choice_of_other_name("backend", "CUDA"), "gpu");
+  EXPECT_EQ(choice_of_other_name("mixed_precision", "bfloat16"), "bf16");
   EXPECT_EQ(choice_of_other_name("optimizer.type", "cuda"), "");
 }
 

@@ -75,6 +75,7 @@ const Command kEstimateCommand{
     .examples =
         "runner estimate recipes/digits.yaml\n"
         "runner estimate recipes/digits.yaml num_processes=4 --json",
+    .other_names = "estimate-memory",
     .has_json = true,
     .action = action<estimate>,
     .failure_document = report::failure_document,

@@ -51,7 +51,7 @@ const Command kEvalCommand{
     .examples =
         "runner eval @last\n"
         "runner eval digits --data more-digits.csv --json",
-    .other_names = "test evaluate",
+    .other_names = "evaluate",
     .has_json = true,
     .action = action<eval>,
     .failure_document = report::failure_document,

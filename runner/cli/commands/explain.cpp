@@ -76,8 +76,7 @@ void explain_error(const std::string& id, const ExplainOptions& options, report:
   if (row == rows.end()) {
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
-    fail(ErrorKind::kUsage, "unknown error id {}{}; {}", id,
-         options.key.empty() ? ", and there is no such file or setting" : "",
+    fail(ErrorKind::kUsage, "unknown error id {}; {}", id,
          schema::did_you_mean(id, names, "`runner explain error` lists all"));
   }
   out.data(options.json ? json::text(error_id_json(*row)) : fmt::format("{}: {}\n", row->name, row->text));
@@ -98,13 +97,33 @@ void list_keys(const Options& options, report::Output& out) {
   out.data(options.json ? json::text(json::list_of(keys, key_json)) : facts.render());
 }
 
+bool is_setting(const std::string& word) {
+  return !schema::find_fields(word).empty() || !schema::paths_ending_with(word).empty();
+}
+
+// A word that is no file, no setting and no error id.
+[[noreturn]] void fail_unknown(const std::string& word) {
+  std::vector<std::string> names;
+  for (const schema::ErrorIdRow& known : schema::error_ids()) names.emplace_back(known.name);
+  for (const schema::KeyText& known : schema::key_texts()) {
+    names.push_back(known.key);
+    names.push_back(names.back().substr(names.back().rfind('.') + 1));
+  }
+  fail(ErrorKind::kUsage, "there is no file, setting or error id {}; {}", word,
+       schema::did_you_mean(word, names, "`runner explain` lists the settings, `runner explain error` the error ids"));
+}
+
 // Explains a setting without a recipe, or else reports that there is no such file.
 void explain_key(const ExplainOptions& options, report::Output& out) {
   const std::string& key = options.recipe;
-  const bool is_key = !schema::find_fields(key).empty() || !schema::paths_ending_with(key).empty();
+  const bool is_key = is_setting(key);
   const schema::OtherKey* const other = is_key ? nullptr : schema::find_other_key(key);
   RUN_CHECK(other == nullptr, ErrorKind::kUsage, "unknown key {}; {}", key, schema::hint_of(*other));
-  if (!is_key) return explain_error(key, options, out);
+  if (!is_key) fail_unknown(key);
+  RUN_CHECK(options.key.empty() && options.overrides.empty(), ErrorKind::kUsage,
+            "explain: {} needs a recipe; write `runner explain RECIPE {} {}`",
+            options.key.empty() ? options.overrides.front() : options.key, key,
+            options.key.empty() ? options.overrides.front() : options.key);
   const std::string text = schema::explain_field(key);
   out.data(options.json ? json::text(json::Object{{"key", key}, {"text", text}}) : text);
 }
@@ -141,7 +160,7 @@ int explain(const ExplainOptions& options, report::Output& out) {
     all ? list_exit_codes(options, out) : explain_exit(options, out);
   } else if (options.recipe == "error") {
     all ? list_errors(options, out) : explain_error(options.key, options, out);
-  } else if (all && !std::filesystem::exists(options.recipe, ignored)) {
+  } else if ((all || is_setting(options.recipe)) && !std::filesystem::exists(options.recipe, ignored)) {
     is_error_id(options.recipe) ? explain_error(options.recipe, options, out) : explain_key(options, out);
   } else {
     const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
@@ -171,7 +190,7 @@ const Command kExplainCommand{
         "runner explain optimizer.lr\n"
         "runner explain exit 4\n"
         "runner explain out-of-range",
-    .other_names = "describe config",
+    .other_names = "describe",
     .has_json = true,
     .action = action<explain>,
     .failure_document = report::failure_document,

@@ -288,7 +288,7 @@ const Command kExportCommand{
     .examples =
         "runner export @last --model digits.safetensors\n"
         "runner export digits --metrics digits.csv",
-    .other_names = "save",
+    .other_names = "save merge-weights",
     .has_json = true,
     .action = action<export_run>,
     .failure_document = report::failure_document,

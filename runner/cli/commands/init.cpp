@@ -72,6 +72,7 @@ const Command kInitCommand{
         "runner init\n"
         "runner init first.yaml\n"
         "runner init imported.yaml --from default_config.yaml",
+    .other_names = "config",
     .has_json = true,
     .action = action<init>,
     .failure_document = report::failure_document,

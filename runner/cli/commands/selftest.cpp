@@ -77,6 +77,7 @@ const Command kSelftestCommand{
         "runner selftest\n"
         "runner selftest --backend tpu\n"
         "runner selftest data process/trigger --json",
+    .other_names = "test",
     .has_json = true,
     .action = action<selftest>,
     .failure_document = report::failure_document,
