@@ -10,6 +10,7 @@
 #include "runner/formats/input_file.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 
@@ -64,6 +65,10 @@ std::string index_of(const std::vector<ModelFile>& files, int64_t total) {
   }
   return json::text(
       json::Object{{"metadata", json::Object{{"total_size", total}}}, {std::string(kWeightMap), std::move(map)}});
+}
+
+bool is_index(std::string_view path) {
+  return path.ends_with(".json");
 }
 
 // Whether a relative path stays in its folder, by its names.
@@ -178,18 +183,32 @@ std::map<std::string, std::vector<std::string>> read_shard_index(const std::stri
   return files;
 }
 
-ModelTensors::ModelTensors(const std::string& path) {
-  if (!path.ends_with(".json")) {
+std::vector<std::string> files_of_model(const std::string& path) {
+  std::vector<std::string> files{path};
+  if (!is_index(path)) return files;
+  for (const auto& [file, names] : read_shard_index(path)) files.push_back(join_path(folder_of(path), file));
+  return files;
+}
+
+ModelTensors::ModelTensors(const std::string& path, const std::string& root) : root_(root) {
+  check_inside(path);
+  if (!is_index(path)) {
     const auto tensors = files_.emplace_back(path).tensors();
     tensors_.assign(tensors.begin(), tensors.end());
     return;
   }
-  for (const auto& [file, names] : read_shard_index(path)) read_file(path, file, names);
+  for (const auto& [file, names] : read_shard_index(path)) read_shard(path, file, names);
   std::ranges::sort(tensors_, {}, &NamedTensor::name);
 }
 
-void ModelTensors::read_file(const std::string& index, const std::string& file, std::span<const std::string> names) {
+void ModelTensors::check_inside(const std::string& path) const {
+  RUN_CHECK(root_.empty() || is_inside(path, root_), ErrorKind::kData,
+            "{} is outside the folder {}; copy the file, or a folder with all its files, into it", path, root_);
+}
+
+void ModelTensors::read_shard(const std::string& index, const std::string& file, std::span<const std::string> names) {
   const std::string path = join_path(folder_of(index), file);
+  check_inside(path);
   std::error_code ignored;
   RUN_CHECK(fs::exists(path, ignored), ErrorKind::kData,
             "{}: the file {} of tensor {} does not exist; put it into the folder of the index", index, in_quotes(file),

@@ -42,18 +42,24 @@ std::vector<std::string> write_model(const std::filesystem::path& path, std::vec
 // Error(kData) naming `path` if it is no index, lists a tensor twice, or names another kind of file.
 std::map<std::string, std::vector<std::string>> read_shard_index(const std::string& path);
 
+// Returns the files that ModelTensors reads: `path`, and the files that it lists if it is an index.
+std::vector<std::string> files_of_model(const std::string& path);
+
 // The tensors of a safetensors file, or of the files that an index lists, sorted by name. In memory.
 class ModelTensors {
  public:
   // A `path` that ends in .json is an index. Throws Error(kData) naming the file if a file cannot be read, or if the
-  // index and its files differ: each file must have exactly the tensors that the index lists for it.
-  explicit ModelTensors(const std::string& path);
+  // index and its files differ: each file must have exactly the tensors that the index lists for it. `root`: folder
+  // that must contain every file, links resolved; empty: any folder.
+  explicit ModelTensors(const std::string& path, const std::string& root = {});
 
   std::span<const NamedTensor> tensors() const { return tensors_; }
 
  private:
-  void read_file(const std::string& index, const std::string& file, std::span<const std::string> names);
+  void read_shard(const std::string& index, const std::string& file, std::span<const std::string> names);
+  void check_inside(const std::string& path) const;
 
+  std::string root_;
   std::vector<SafetensorsFile> files_;
   std::vector<NamedTensor> tensors_;
 };

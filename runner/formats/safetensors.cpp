@@ -53,11 +53,16 @@ size_t read_length(InputFile& input) {
   const size_t got = input.read(std::as_writable_bytes(std::span(&length, 1)));
   RUN_CHECK(got == kLengthBytes, ErrorKind::kData,
             "{}: the file is too short for safetensors: expected at least 8 bytes, got {}", input.path(), got);
+  constexpr uint64_t kZip = 0x04034b50;  // "PK\3\4"
+  RUN_CHECK((length & UINT32_MAX) != kZip, ErrorKind::kData,
+            "{}: not a safetensors file, but a zip archive, as torch.save writes; save the tensors with "
+            "safetensors.torch.save_file",
+            input.path());
+  // The number would show the first bytes of any file.
   RUN_CHECK(length <= static_cast<uint64_t>(input.most_left()), ErrorKind::kData,
-            "{}: the safetensors header should have {} bytes, but at most {} follow", input.path(), length,
-            input.most_left());
-  RUN_CHECK(length <= kMaxHeader, ErrorKind::kData, "{}: the safetensors header should have {} bytes, limit {}",
-            input.path(), length, kMaxHeader);
+            "{}: not a safetensors file, or cut off: its header would be longer than the file", input.path());
+  RUN_CHECK(length <= kMaxHeader, ErrorKind::kData, "{}: the safetensors header has more than {} bytes", input.path(),
+            kMaxHeader);
   return length;
 }
 

@@ -111,10 +111,8 @@ void check_module_file(const std::filesystem::path& file, const std::filesystem:
   std::error_code ignored;  // set for a name that no file can have
   RUN_CHECK(std::filesystem::is_regular_file(file, ignored), ErrorKind::kRun,
             "require: module '{}' not found: it is not built in, and {} is not a file", name, file.string());
-  const std::filesystem::path real = std::filesystem::canonical(file);
-  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
-  RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
-            "require: {} is a link to a file outside the hook's folder", file.string());
+  RUN_CHECK(is_inside(file, folder), ErrorKind::kRun, "require: {} is a link to a file outside the hook's folder",
+            file.string());
 }
 
 }  // namespace runner::lua

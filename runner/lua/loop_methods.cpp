@@ -401,10 +401,12 @@ std::vector<schema::Rename> renames_argument(lua_State* state, int index) {
 int load_model(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   train::HookTensors& tensors = tensors_of(accelerator, "load_model");
-  const std::string path(text_argument(state, 2));
-  tensors.load_model({.path = join_path(folder_of(accelerator.recipe.hooks), path),
+  const std::string path(text_argument(state, 2)), folder(folder_of(accelerator.recipe.hooks));
+  tensors.load_model({.path = join_path(folder, path),
                       .renames = renames_argument(state, 3),
-                      .is_of_hook = true});
+                      .is_of_hook = true,
+                      .root = folder.empty() ? "." : folder});
+  run_of(accelerator, "load_model").weights_loaded(/*from_file=*/true);
   return 0;
 }
 
@@ -462,8 +464,9 @@ constexpr AcceleratorMethod kLoopMethods[] = {
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
      "Whether any process has called acc:set_trigger() since the last check. If so, `train` may return early."},
     {"load_model", bound_in_loop<load_model>, "acc:load_model(path [, renames])",
-     "Loads the weights of the model from a safetensors file or the index of its shards, in every process; the path is "
-     "relative to the hook.  Renames are like model.rename: {{\"module.*\", \"*\"}}."},
+     "Loads the weights of the model from a safetensors file or the index of its shards, the same in every process. "
+     "The path is relative to the folder of the hook, which contains the file.  Renames are like model.rename: "
+     "{{\"module.*\", \"*\"}}."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([name or id])",
      "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)",

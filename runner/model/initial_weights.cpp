@@ -31,7 +31,7 @@ const char* renamer_of(const WeightSource& source) {
 }  // namespace
 
 InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& parameters)
-    : file_(std::make_unique<formats::ModelTensors>(source.path)) {
+    : file_(std::make_unique<formats::ModelTensors>(source.path, source.root)) {
   const char* const caller = reader_of(source);
   const std::string& path = source.path;
   for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});

@@ -22,6 +22,7 @@ struct WeightSource {
   std::vector<schema::Rename> renames = {};  // of the names in the file, applied one after the other
   bool is_of_hook = false;                   // acc:load_model instead of model.init_from and model.rename, for errors
 };
+  std::string root = {};                     // folder that contains all files, links resolved; empty: any folder
 
 class InitialWeights {
  public:

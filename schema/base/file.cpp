@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -75,6 +76,14 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   std::string text;
   if (!file.is_open() || !file.read_text(text, std::numeric_limits<size_t>::max())) return std::nullopt;
   return text;
+}
+
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder, error);
+  const std::filesystem::path real =
+      error ? root : std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  return !error && std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end();
 }
 
 }  // namespace runner

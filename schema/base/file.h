@@ -42,4 +42,7 @@ class RegularFile {
 // Returns the contents of a regular file, or nullopt if it cannot be read.
 std::optional<std::string> read_file(const std::filesystem::path& path);
 
+// Returns whether a path, which need not exist, is in `folder` or below, with all links resolved.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 }  // namespace runner
