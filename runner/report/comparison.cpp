@@ -61,8 +61,7 @@ FactMap environment_of(const store::RunDetails& details, bool with_provenance) {
 
 FactMap data_of(const store::RunDetails& run) {
   FactMap facts;
-  if (run.provenance.empty()) return facts;
-  for (const store::RecordedFile& file : run.provenance.back().provenance.data) facts[file.key] = data_file_text(file);
+  for (const store::RecordedFile& file : recorded_files(run)) facts[file.key] = data_file_text(file);
   return facts;
 }
 

@@ -1,5 +1,6 @@
 #include "runner/report/run_text.h"
 
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -127,7 +128,7 @@ std::string facts_text(const store::RunDetails& details, const std::optional<dat
   if (!details.provenance.empty()) {
     const store::Provenance& provenance = details.provenance.back().provenance;
     facts.add("git", git_text(provenance.git));
-    for (const store::RecordedFile& file : provenance.data) facts.add(file.key, data_file_text(file));
+    for (const store::RecordedFile& file : recorded_files(details)) facts.add(file.key, data_file_text(file));
   }
   if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
   return facts.render(color);
@@ -220,8 +221,17 @@ Table notes_table(std::span<const store::Note> notes) {
 
 }  // namespace
 
+std::vector<store::RecordedFile> recorded_files(const store::RunDetails& run) {
+  std::vector<store::RecordedFile> files;
+  for (auto attempt = run.provenance.rbegin(); attempt != run.provenance.rend(); ++attempt)
+    for (const store::RecordedFile& file : attempt->provenance.data)
+      if (std::ranges::find(files, file.key, &store::RecordedFile::key) == files.end()) files.push_back(file);
+  return files;
+}
+
 std::string data_file_text(const store::RecordedFile& file) {
-  return fmt::format("{}, {}, sha256 {}", count_text(file.rows, "row"), bytes_text(file.bytes),
+  const std::string rows = file.rows > 0 ? count_text(file.rows, "row") + ", " : "";  // weights have none
+  return fmt::format("{}{}, sha256 {}", rows, bytes_text(file.bytes),
                      file.digest ? hex(*file.digest).substr(0, 12) : "not known");
 }
 

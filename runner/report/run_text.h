@@ -49,6 +49,9 @@ std::string gpu_text(const json::Value& gpu, int width, bool color);
 // `samples_per_step`: of an optimizer step.
 std::optional<DeviceTime> gpu_time(const train::GpuUse& use, double samples_per_step);
 
+// The files of data and weights that a run has read, each as its newest attempt read it. A resumed attempt reads no
+// weights.
+std::vector<store::RecordedFile> recorded_files(const store::RunDetails& run);
 // "178 rows, 11 kB, sha256 6be6b1203f3d".
 std::string data_file_text(const store::RecordedFile& file);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/tensor/rounding.h"
+#include "runner/formats/model_files.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/lost_gradient.h"
 #include "schema/base/error.h"
@@ -20,6 +21,18 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunLength& run
   const int64_t length = spec.length ? optim::to_steps(*spec.length, run) : run.total_steps;
   RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
             count_text(warmup, "step"), count_text(length, "step"));
+}
+
+std::vector<data::DataFile> weight_files_of(const schema::ModelSpec& model) {
+  constexpr const char* kKey = "model.init_from";
+  std::vector<data::DataFile> files;
+  if (model.init_from.empty()) return files;
+  for (const std::string& path : formats::files_of_model(model.init_from)) {
+    const std::string key =
+        files.empty() ? kKey : fmt::format("{}/{}", kKey, relative_path(folder_of(model.init_from), path));
+    files.push_back({key, path, data::stamp_of(path)});
+  }
+  return files;
 }
 
 }  // namespace
@@ -48,6 +61,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       length(run_length(recipe, plan)),
+      weight_files(weight_files_of(recipe.model)),
       device(device_rules(recipe).make(recipe, ranks_, own_thread)),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, length),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/device_model/modelled_device.h"
+#include "runner/data/data_file.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
@@ -31,6 +32,7 @@ struct Session {
   const data::Data& data;  // *shared_data
   data::DataPlan plan;
   optim::RunLength length;
+  std::vector<data::DataFile> weight_files;  // model.init_from and its shards, with their stamps before they are read
   std::unique_ptr<backends::ModelledDevice> device;
   Trainer trainer;
   optim::LrSchedule schedule;

@@ -9,12 +9,11 @@
 
 namespace runner::train {
 
-ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, const std::vector<data::DataFile>& files,
-                                   const Hooks* hooks)
-    : request_(request), files_(files), hooks_(hooks), known_(request.recording.provenance) {
+ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, std::vector<data::DataFile> files, const Hooks* hooks)
+    : request_(request), files_(std::move(files)), hooks_(hooks), known_(request.recording.provenance) {
   take_hook_sources();
   if (!known_) return;
-  for (const data::DataFile& file : files)
+  for (const data::DataFile& file : files_)
     known_->data.push_back({file.key, hide_secrets(file.path), file.rows, file.stamp.bytes, std::nullopt});
 }
 

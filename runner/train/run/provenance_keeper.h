@@ -17,8 +17,8 @@ namespace runner::train {
 // Records the provenance of a run: what is known at once with the attempt, the rest later. Starts a thread of its own.
 class ProvenanceKeeper {
  public:
-  // `hooks`: null if there is no hook. All arguments must outlive the object.
-  ProvenanceKeeper(const RunRequest& request, const std::vector<data::DataFile>& files, const Hooks* hooks);
+  // `files`: of data and weights. `hooks`: null if there is no hook; it and `request` must outlive the object.
+  ProvenanceKeeper(const RunRequest& request, std::vector<data::DataFile> files, const Hooks* hooks);
 
   // The request's provenance with the sources of the hook; none if nothing is recorded.
   const std::optional<store::Provenance>& known() const { return known_; }
@@ -34,7 +34,7 @@ class ProvenanceKeeper {
   void collect(const std::stop_token& stop);
 
   const RunRequest& request_;
-  const std::vector<data::DataFile>& files_;
+  const std::vector<data::DataFile> files_;
   const Hooks* const hooks_;
   std::optional<store::Provenance> known_;
   size_t hook_sources_ = 0;

@@ -28,10 +28,35 @@ RunError run_error(const Error& error) {
   return {hide_secrets(std::string(error.text())), error.where().file, error.where().line, hide_secrets(error.what())};
 }
 
+struct Ranking {
+  std::string metric;
+  bool maximize;
+};
+
+// What "best" or "best(METRIC)" means: the metric that the recipe monitors, or METRIC.
+Ranking ranking_of(std::string_view selector, const schema::Recipe& recipe, const Hooks* hooks) {
+  selector.remove_prefix(store::kBestState.size());
+  if (!selector.empty()) {
+    RUN_CHECK(selector.size() > 2 && selector.back() == ')', ErrorKind::kRun,
+              "load_state: expected best or best(METRIC), got '{}{}'", store::kBestState, selector);
+    const std::string metric(selector.substr(1, selector.size() - 2));
+    return {metric, maximizes(schema::Mode::kAuto, metric, hooks)};
+  }
+  if (const auto& spec = recipe.checkpoint.keep_best) return {spec->metric, maximizes(spec->mode, spec->metric, hooks)};
+  if (const auto& spec = recipe.train.early_stopping) return {spec->metric, maximizes(spec->mode, spec->metric, hooks)};
+  return {"eval/loss", false};
+}
+
+std::vector<data::DataFile> files_of(const Session& session) {
+  std::vector<data::DataFile> files = session.data.files;
+  files.insert(files.end(), session.weight_files.begin(), session.weight_files.end());
+  return files;
+}
+
 }  // namespace
 
 RunRecord::RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks)
-    : request_(request), session_(session), hooks_(hooks), provenance_(request, session.data.files, hooks) {
+    : request_(request), session_(session), hooks_(hooks), provenance_(request, files_of(session), hooks) {
   result.name = hide_secrets(request.recipe.name);
   result.backend = session.device->name();
   result.num_processes = request.recipe.num_processes;
