@@ -366,6 +366,8 @@ int load_state(lua_State* state) {
   std::string selector;  // empty: the newest
   if (lua_type(state, 2) == LUA_TSTRING) {
     selector = text_argument(state, 2);
+    RUN_CHECK(!selector.empty(), ErrorKind::kRun,
+              "load_state: the name of a state is empty; call acc:load_state() for the newest state");
   } else if (!lua_isnoneornil(state, 2)) {
     const std::optional<int64_t> id = integer_at(state, 2);
     if (!id) bad_argument(state, 2, "a name or the id of a state");
@@ -468,7 +470,8 @@ constexpr AcceleratorMethod kLoopMethods[] = {
      "The path is relative to the folder of the hook, which contains the file.  Renames are like model.rename: "
      "{{\"module.*\", \"*\"}}."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([name or id])",
-     "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
+     "Loads model, optimizers and registered objects from a state of this run; default: the newest. \"best\" and "
+     "\"best(METRIC)\" select as --state does."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)",
      "Runs f, and prints its duration and the number of compilations."},
     {"mark_step", bound_in_loop<mark_step>, "acc:mark_step()",

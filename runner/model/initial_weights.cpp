@@ -105,4 +105,11 @@ bool InitialWeights::read(const Parameter& parameter, std::span<float> values, i
   return true;
 }
 
+Sha256Digest InitialWeights::digest() const {
+  Sha256 hash;
+  for (const Entry& entry : entries_)
+    hash.update(entry.name + ' ' + entry.tensor->type + ' ').update(entry.tensor->bytes);
+  return hash.finish();
+}
+
 }  // namespace runner::nn

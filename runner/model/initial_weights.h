@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/model/parameter_set.h"
+#include "schema/base/sha256.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::formats {
@@ -21,8 +22,8 @@ struct WeightSource {
   std::string path;                          // a safetensors file, or the index of its shards (formats::ModelTensors)
   std::vector<schema::Rename> renames = {};  // of the names in the file, applied one after the other
   bool is_of_hook = false;                   // acc:load_model instead of model.init_from and model.rename, for errors
-};
   std::string root = {};                     // folder that contains all files, links resolved; empty: any folder
+};
 
 class InitialWeights {
  public:
@@ -36,6 +37,8 @@ class InitialWeights {
 
   // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file.
   bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
+  // Returns a digest of the values of all parameters, as they are in the file.
+  Sha256Digest digest() const;
 
  private:
   struct Entry {

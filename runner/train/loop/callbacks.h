@@ -54,9 +54,12 @@ class Callback {
   virtual void on_step_failed(const char* /*reason*/, const StepStart& /*start*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
 
-  // Requests of a hook's loop. `state`: id or name of a checkpoint; empty: the newest. Throws if there is none.
-  virtual void on_check_state(const std::string& /*state*/) {}
-  virtual void on_load_state(const std::string& /*state*/) {}
+  // Requests of a hook's loop. `state`: id or name of a checkpoint, "best" or "best(METRIC)"; empty: the newest. Throws
+  // if there is none, or if the ranks ask for different ones.
+  virtual void on_find_state(const std::string& /*state*/) {}
+  virtual void on_load_state() {}  // loads the one found
+  // A hook may have requested a checkpoint before the first optimizer step, or at the end of the run.
+  virtual void on_requested_save() {}
 
   // The loop has ended. `done`: it was not interrupted.
   virtual void on_train_end(bool /*done*/) {}

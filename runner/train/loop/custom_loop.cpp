@@ -424,10 +424,16 @@ void CustomLoop::save(const std::string& name) {
   state_.control.request_save(in_step(), name);
 }
 
+// A checkpoint that is due is saved with the weights of its metrics.
+void CustomLoop::load_model(const nn::WeightSource& source) {
+  loop_.close_step();
+  HookTensors::load_model(source);
+}
+
 void CustomLoop::load(const std::string& state) {
   loop_.close_step();
   run_pending_collectives();  // other ranks may wait in a collective of the region that is dropped
-  loop_.check_state(state);
+  loop_.find_state(state);
   // A step that was taken keeps its loss. Without one, losses so far belong to a model that was not trained with them.
   const bool has_stepped = in_step() && std::ranges::count(batch_state_.stepped, true) > 0;
   if (has_stepped) {
@@ -438,7 +444,7 @@ void CustomLoop::load(const std::string& state) {
   drop_region();
   trainer_.regions().forget_exchanged();
   open_step_.losses = false;
-  loop_.load(state);
+  loop_.load_state();
   if (has_stepped) trainer_.arrays().set_logged_sums(logged);
   if (open_step_.start) open_step_.start->hook = loop_.here().hook;
   reached_ = held_parameters();

@@ -82,7 +82,8 @@ class CustomLoop final : public HookTensors {
   };
   Cost cost() const;
   void save(const std::string& name = {});  // after the optimizer step; `name`: of the checkpoint, or empty
-  void load(const std::string& state);      // drops the region; see Callback::on_load_state()
+  void load_model(const nn::WeightSource& source) override;
+  void load(const std::string& state);  // drops the region; see Callback::on_load_state()
   // Call if the hook's loop may return before the last step of the run. Without it, that is an error.
   void allow_early_return() { may_return_early_ = true; }
 

@@ -1,10 +1,34 @@
 #include "runner/train/loop/hook_tensors.h"
 
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "runner/train/engine/rank_list.h"
 #include "schema/base/error.h"
+#include "schema/base/sha256.h"
 
 namespace runner::train {
+namespace {
+
+constexpr size_t kDigestDigits = 2 * sizeof(Sha256Digest);
+
+// `answers`: of each rank, '-' and its error, or the digest and the path of its weights.
+void check_same_weights(std::span<const std::string> answers) {
+  std::vector<size_t> odd;
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    RUN_CHECK(answers[rank].front() != '-', ErrorKind::kRun, "acc:load_model: rank {} failed: {}", rank,
+              answers[rank].substr(1));
+    if (answers[rank].substr(0, kDigestDigits) != answers[0].substr(0, kDigestDigits)) odd.push_back(rank);
+  }
+  RUN_CHECK(odd.empty(), ErrorKind::kRun,
+            "acc:load_model: {} read other weights ({}) than rank 0 ({}); load the same file with the same renames on "
+            "every rank",
+            rank_list(odd), answers[odd.front()].substr(kDigestDigits), answers[0].substr(kDigestDigits));
+}
+
+}  // namespace
 
 HookTensors::HookTensors(TrainState& state, Hooks& hooks)
     : state_(state), session_(state.session), trainer_(session_.trainer), hooks_(hooks), eval_(session_) {}
@@ -61,10 +85,28 @@ std::string HookTensors::ir(Value value) const {
 }
 
 void HookTensors::load_model(const nn::WeightSource& source) {
-  const nn::InitialWeights weights(source, parameters());
+  const nn::InitialWeights weights = read_weights(source);
   mark_step();  // traced operations compute with the old weights
   trainer_.on_host_event(backends::HostEvent::kStateUse);
   trainer_.arrays().write_weights(weights, {"load_model", trainer_.counters.steps});
+}
+
+// Reads them on all ranks and compares them.
+nn::InitialWeights HookTensors::read_weights(const nn::WeightSource& source) {
+  if (session_.ranks == nullptr) return {source, parameters()};
+  run_pending_collectives();
+  nn::InitialWeights weights;
+  std::optional<Error> error;
+  try {
+    weights = nn::InitialWeights(source, parameters());
+  } catch (const Error& found) {
+    error = found;
+  }
+  const std::string mine = error ? "-" + error->message() : hex(weights.digest()) + source.path;
+  const std::vector<std::string> all = session_.ranks->gather_objects(mine, {"load_model", trainer_.counters.steps});
+  if (error) throw Error(*error);
+  check_same_weights(all);
+  return weights;
 }
 
 // ---- reads ---------------------------------------------------------------------------------------------------------

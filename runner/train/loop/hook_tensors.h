@@ -57,9 +57,9 @@ class HookTensors {
   const backends::tpu::TpuDeviceModel& tpu(std::string_view what) const;
   // Returns the IR of the operations of the region on which a tensor depends, as PyTorch/XLA prints it. TPU only.
   std::string ir(Value value) const;
-  // Replaces the weights of the model, on all ranks alike. Ends the region. Throws Error(kData) if the file does not
-  // fit the model (InitialWeights).
-  void load_model(const nn::WeightSource& source);
+  // Replaces the weights of the model. Ends the region. Collective. Throws Error(kData) if the file does not fit the
+  // model (InitialWeights), and Error(kRun) if it cannot be used on another rank or contains other weights there.
+  virtual void load_model(const nn::WeightSource& source);
 
  protected:
   // All arguments must outlive the object.
@@ -101,6 +101,7 @@ class HookTensors {
   void count_reading();
   // Throws Error(kRun) unless these are batches of the evaluation data, which the recipe has.
   void check_split(Split split) const;
+  nn::InitialWeights read_weights(const nn::WeightSource& source);
 
   std::optional<TracedRegion> region_;
   int reads_ = 0;                // in this region

@@ -64,8 +64,8 @@ class TrainLoop {
   void warn(const std::string& text) { callbacks_.call(&Callback::on_warning, text); }
   // A value at the end of the optimizer step.
   void point(const std::string& name, double value) { points_[name] = value; }
-  void check_state(const std::string& state) { callbacks_.call(&Callback::on_check_state, state); }
-  void load(const std::string& state) { callbacks_.call(&Callback::on_load_state, state); }
+  void find_state(const std::string& state) { callbacks_.call(&Callback::on_find_state, state); }
+  void load_state() { callbacks_.call(&Callback::on_load_state); }
 
  private:
   int64_t step() const { return state_.step(); }

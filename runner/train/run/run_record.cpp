@@ -216,12 +216,23 @@ store::Store RunRecord::reopened() {
   return store::Store::open(request_.recording.store, store::Access::kRead);
 }
 
-void RunRecord::check_state(const std::string& state) {
+int64_t RunRecord::find_state(const std::string& selector) {
   store::Store store = reopened();
   const store::RunRow run = store::find_run(store, result.run);
-  for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true))
-    if (store::is_selected(info, state)) return;
-  fail_without_state(run, state);
+  std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
+  if (!store::is_state_name(selector) && selector.starts_with(store::kBestState)) {
+    const auto [metric, maximize] = ranking_of(selector, request_.recipe, hooks_);
+    states = store::ranked(std::move(states), metric, maximize);
+    RUN_CHECK(!states.empty(), ErrorKind::kRun,
+              "load_state: no state of run {} was saved with a value of {}; checkpoint.keep_best saves the best ones",
+              run.uid, metric);
+    return states.front().id;
+  }
+  for (const store::StateInfo& info : states)
+    if (store::is_selected(info, selector)) return info.id;
+  const std::string_view kind = store::is_state_name(selector) ? "state named '{}'" : "state {}";
+  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid,
+       selector.empty() ? "state yet" : fmt::format(fmt::runtime(kind), selector));
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------

@@ -70,8 +70,8 @@ class RunRecord {
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
-  // Throws Error(kRun) if the run has no such checkpoint. None: if it has no checkpoint at all.
-  void check_state(const std::string& state);
+  // Returns the id of a checkpoint (Callback::on_find_state). Throws Error(kRun) if the run has no such checkpoint.
+  int64_t find_state(const std::string& selector);
   // Returns a second connection to the store, after everything recorded so far has been written.
   store::Store reopened();
 

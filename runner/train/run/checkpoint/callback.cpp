@@ -116,24 +116,48 @@ bool CheckpointCallback::is_pinned() const {
   return due_ && every && every_.count(saved_until_) % *every == 0;
 }
 
-void CheckpointCallback::on_check_state(const std::string& state) {
-  if (session_.ranks == nullptr) return record_.check_state(state);
+// `selectors`: of each rank.
+int64_t CheckpointCallback::find_same_state(const std::vector<std::string>& selectors) {
+  const int64_t state = record_.find_state(selectors.front());
+  for (size_t rank = 1; rank < selectors.size(); ++rank) {
+    if (selectors[rank] == selectors.front()) continue;
+    const int64_t other = record_.find_state(selectors[rank]);
+    RUN_CHECK(other == state, ErrorKind::kRun,
+              "load_state: rank {} asks for state {} and rank 0 for state {}; load the same state on every rank", rank,
+              other, state);
+  }
+  return state;
+}
+
+void CheckpointCallback::on_find_state(const std::string& state) {
+  if (session_.ranks == nullptr) {
+    found_state_ = record_.find_state(state);
+    return;
+  }
+  const backends::Site site{"load_state", state_.step()};
+  const std::vector<std::string> selectors = session_.ranks->gather_objects(state, site);
   std::string error;
   try {
-    if (record_.is_recorded_here()) record_.check_state(state);
+    if (record_.is_recorded_here()) found_state_ = find_same_state(selectors);
   } catch (const Error& found) {
     if (found.kind() != ErrorKind::kRun) throw;
     error = found.message();
   }
-  error = session_.ranks->gather_objects(error, {"load_state", state_.step()}).front();
+  error = session_.ranks->gather_objects(error, site).front();
   RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
 }
 
-void CheckpointCallback::on_load_state(const std::string& state) {
+void CheckpointCallback::on_requested_save() {
+  if (!state_.control.take_save_request()) return;
+  save("hook");
+  if (state_.reached_end() && record_.is_recorded_here()) record_.checkpoints().wait();
+}
+
+void CheckpointCallback::on_load_state() {
   Checkpoint found;
   if (record_.is_recorded_here()) {
     store::Store store = record_.reopened();
-    found = restore_values(store, store::find_run(store, record_.result.run), state, session_);
+    found = restore_values(store, found_state_, session_);
     found.counters = session_.trainer.counters;
     record_.checkpoints().forget();
   }

@@ -26,8 +26,9 @@ class CheckpointCallback final : public Callback {
   void on_step_done() override;
   void on_step_closed() override;
   void on_step_failed(const char* reason, const StepStart& start) override;
-  void on_check_state(const std::string& state) override;
-  void on_load_state(const std::string& state) override;
+  void on_find_state(const std::string& state) override;
+  void on_load_state() override;
+  void on_requested_save() override;
   // Saves the last checkpoint and waits until it is stored.
   void on_train_end(bool done) override;
 
@@ -47,7 +48,8 @@ class CheckpointCallback final : public Callback {
   const Interval every_;
   // Last point where a checkpoint could be saved, possibly within an optimizer step.
   Progress saved_until_;
-  bool due_ = false;  // by the interval, after the last optimizer step
+  bool due_ = false;         // by the interval, after the last optimizer step
+  int64_t found_state_ = 0;  // on_find_state()
 };
 
 // Keeps the state of a run at the end of an optimizer step while events follow, since hooks may fail and evaluations

@@ -198,29 +198,19 @@ Resumed restore_run(store::Store& store, const store::RunRow& run, std::optional
   return found;
 }
 
-Checkpoint restore_values(store::Store& store, const store::RunRow& run, const std::string& state, Session& session) {
-  for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true)) {
-    if (!store::is_selected(info, state)) continue;
-    store::LoadedState loaded = store::load_state(store, info.id);
-    Checkpoint found = checkpoint_of(loaded, session.trainer.optimizers().names);
-    select_rank_part(loaded, found, session.trainer);
-    const Counters now = session.trainer.counters;
-    restore(loaded, session.trainer);
-    Counters& counters = session.trainer.counters;
-    counters.steps = now.steps;
-    counters.applied = now.applied;
-    counters.samples = now.samples;
-    counters.batches = now.batches;
-    counters.repeats = now.repeats;
-    return found;
-  }
-  fail_without_state(run, state);
-}
-
-void fail_without_state(const store::RunRow& run, const std::string& state) {
-  const std::string_view kind = store::is_state_name(state) ? "state named '{}'" : "state {}";
-  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid,
-       state.empty() ? "state yet" : fmt::format(fmt::runtime(kind), state));
+Checkpoint restore_values(store::Store& store, int64_t id, Session& session) {
+  store::LoadedState loaded = store::load_state(store, id);
+  Checkpoint found = checkpoint_of(loaded, session.trainer.optimizers().names);
+  select_rank_part(loaded, found, session.trainer);
+  const Counters now = session.trainer.counters;
+  restore(loaded, session.trainer);
+  Counters& counters = session.trainer.counters;
+  counters.steps = now.steps;
+  counters.applied = now.applied;
+  counters.samples = now.samples;
+  counters.batches = now.batches;
+  counters.repeats = now.repeats;
+  return found;
 }
 
 // The end of an interrupted optimizer step is repeated, including an evaluation that an attempt since then may have

@@ -23,12 +23,9 @@ struct Resumed {
 // is no checkpoint, the error of the newest one if none is intact, and Error(kData) if the data have changed.
 Resumed restore_run(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
-// Restores model, optimizers and schedule of the running run from one of its checkpoints (`state`: its
-// id or a name; empty: the newest). The data position and the counts of optimizer steps, samples and batches are kept;
-// train/loss starts again. Throws Error(kRun) if there is no such checkpoint.
-Checkpoint restore_values(store::Store& store, const store::RunRow& run, const std::string& state, Session& session);
-// Throws the error of a hook that wants to load a checkpoint that the run does not have.
-[[noreturn]] void fail_without_state(const store::RunRow& run, const std::string& state);
+// Restores model, optimizers and schedule of the running run from one of its checkpoints. The data position and the
+// counts of optimizer steps, samples and batches are kept; train/loss starts again.
+Checkpoint restore_values(store::Store& store, int64_t id, Session& session);
 
 // Returns which points were recorded before a checkpoint and will not be recorded again after it.
 store::SeriesPosition recorded_before(const Resumed& found);
