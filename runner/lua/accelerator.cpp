@@ -297,7 +297,8 @@ constexpr AcceleratorMethod kAcceleratorMethods[] = {
      "Saves the model with the run as an artifact model.safetensors; as several files and an index if it is larger "
      "than \"10GB\", or the given size."},
     {"save_state", bound<save_state>, "acc:save_state([name])",
-     "Saves a state at the end of this step. A state with a name is kept, until a later one gets the name."},
+     "Saves a state at the end of this step; in on_run_begin and on_run_end, after the event. A state with a name is "
+     "kept, until a later one gets the name."},
     {"grad", bound<grad>, "acc:grad(loss, x)",
      "The gradient of the sum of loss by the tensor x, or a list of them for a list; can be part of the loss."},
 };

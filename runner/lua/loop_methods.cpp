@@ -374,6 +374,7 @@ int load_state(lua_State* state) {
     selector = std::to_string(*id);
   }
   loop.load(selector);
+  run_of(accelerator_argument(state), "load_state").weights_loaded(/*from_file=*/false);
   return 0;
 }
 

@@ -27,6 +27,8 @@ class HookRun {
   virtual void set_accumulation(int64_t /*batches*/) {}               // takes effect with the next optimizer step
   // Requests a checkpoint after the current optimizer step. `name`: its name; empty for none.
   virtual void save(const std::string& /*name*/) {}
+  // Call after the weights have been replaced. `from_file`: not by those of a checkpoint of the run.
+  virtual void weights_loaded(bool /*from_file*/) {}
   virtual void stop() {}  // ends the run after the current optimizer step
   // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
   virtual bool must_end() const { return false; }

@@ -103,7 +103,7 @@ void TrainControl::sync(int64_t accumulation, uint64_t call_digest) {
                                        .call_digest = call_digest},
                                       *session_.ranks, step());
   agreed_to_stop_ = all.interrupted;
-  stopped_by_hook_ = all.stop;
+  stopped_by_hook_ |= all.stop;  // also set by end_by_hook()
   save_requested_ = all.save;
   if (all.save) share_state_names();
   if (hooks_ != nullptr) hooks_->set_drawn(all.drawn);

@@ -32,12 +32,15 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   control_.agree_to_stop("the first step");
   sync();
   if (state_.result.batches == 0) state_.adopt_accumulation();
+  if (!session_.has_custom_loop) state_.is_as_restored = false;  // events from now on belong to steps
+  if (!pending && state_.result.batches == 0) callbacks_.call(&Callback::on_requested_save);
   if (pending) run_events(*pending);
   if (!pending && step() == 0 && session_.recipe.eval.at_start) evaluate_at_start();
   session_.has_custom_loop ? CustomLoop(state_, *hooks_, *this).run() : DeclaredLoop(state_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
   control_.check_saves();
   const bool ended = state_.finished() || (session_.has_custom_loop && !state_.interrupted());
+  if (ended && state_.reached_end() && state_.evaluation_is_stale) evaluate_again();
   callbacks_.call(&Callback::on_train_end, ended);
   return ended;
 }
@@ -47,6 +50,16 @@ void TrainLoop::begin_run() {
   const int64_t drawn = state_.continues_hook ? hooks_->drawn() : 0;
   callbacks_.call(&Callback::on_run_begin);
   if (state_.continues_hook) hooks_->set_drawn(drawn);
+}
+
+// A checkpoint that the event requests has the random numbers of a run without the event.
+void TrainLoop::end_run() {
+  const int64_t drawn = hooks_ != nullptr ? hooks_->drawn() : 0;
+  callbacks_.call(&Callback::on_run_end);
+  if (hooks_ == nullptr) return;
+  hooks_->set_drawn(drawn);
+  sync();
+  callbacks_.call(&Callback::on_requested_save);
 }
 
 // ---- before and after an optimizer step ----------------------------------------------------------------------------
@@ -140,6 +153,7 @@ bool TrainLoop::may_run_ahead(const StepResult& result, const StepStart& start) 
 }
 
 void TrainLoop::end_step(StepResult result) {
+  state_.is_as_restored = false;
   state_.result = {};
   control_.agree(result.interrupted);
   callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
@@ -156,7 +170,17 @@ void TrainLoop::end_step(StepResult result) {
   run_events({.evaluation = state_.evaluation.due, .ends_epoch = result.ends_epoch});
 }
 
-void TrainLoop::run_events(PendingEvents pending) {
+void TrainLoop::run_events(const PendingEvents& pending) {
+  run_evaluation_events(pending);
+  callbacks_.call(&Callback::on_step_end);
+  if (pending.ends_epoch) callbacks_.call(&Callback::on_epoch_end);
+  if (pending.ends_epoch && !state_.position.begins_epoch()) callbacks_.call(&Callback::on_epoch_begin);
+  sync();
+  state_.adopt_accumulation();
+  callbacks_.call(&Callback::on_step_done);
+}
+
+void TrainLoop::run_evaluation_events(PendingEvents pending) {
   callbacks_.call(&Callback::on_pending, pending);
   if (pending.evaluation) {
     evaluate();
@@ -164,12 +188,6 @@ void TrainLoop::run_events(PendingEvents pending) {
     callbacks_.call(&Callback::on_pending, pending);
   }
   if (pending.evaluated) callbacks_.call(&Callback::on_evaluate);
-  callbacks_.call(&Callback::on_step_end);
-  if (pending.ends_epoch) callbacks_.call(&Callback::on_epoch_end);
-  if (pending.ends_epoch && !state_.position.begins_epoch()) callbacks_.call(&Callback::on_epoch_begin);
-  sync();
-  state_.adopt_accumulation();
-  callbacks_.call(&Callback::on_step_done);
 }
 
 void TrainLoop::evaluate() {
@@ -183,6 +201,15 @@ void TrainLoop::evaluate_at_start() {
   evaluate();
   if (state_.evaluation.done) callbacks_.call(&Callback::on_evaluate);
   sync();
+}
+
+// After the last optimizer step, if weights were loaded since its evaluation.
+void TrainLoop::evaluate_again() {
+  if (!session_.data.eval) return;
+  state_.evaluation = {.due = true, .is_extra = true};
+  run_evaluation_events({.evaluation = true});
+  sync();
+  callbacks_.call(&Callback::on_step_done);
 }
 
 void TrainLoop::close_step() {

@@ -30,7 +30,7 @@ class TrainLoop {
   bool run(const std::optional<PendingEvents>& pending);
 
   // Call when a run that is done has saved everything.
-  void end_run() { callbacks_.call(&Callback::on_run_end); }
+  void end_run();
 
   // ---- for the two loops -------------------------------------------------------------------------------------------
 
@@ -83,8 +83,10 @@ class TrainLoop {
   uint64_t digest_of_ranks(uint64_t digest) const;
   HookMark mark();
   // The events after an optimizer step.
-  void run_events(PendingEvents pending);
+  void run_events(const PendingEvents& pending);
+  void run_evaluation_events(PendingEvents pending);
   void evaluate();
+  void evaluate_again();
   void evaluate_at_start();
 
   // A hook whose state is larger than this is asked for it only at the beginning of an epoch, not before each optimizer

@@ -132,6 +132,7 @@ void TrainState::check_step_size(const Checkpoint& from) const {
 
 std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resumed) {
   std::optional<std::string> warning;
+  is_as_restored = true;
   const bool other_batches = divides_steps_anew(from, session);
   position = place_of(from, session, warning);
   int64_t& batches = session.trainer.counters.batches;

@@ -47,12 +47,14 @@ struct TrainState {
   Patience patience;
   TrainControl control;
   StepEvaluation evaluation;
-  bool stopped_early = false;    // by early stopping
-  bool weights_agree = true;     // whether the ranks have the same weights
-  bool records_batches = false;  // whether batch_digest of steps is that of all ranks, and recorded
-  int64_t skipped = 0;           // optimizer steps that were not finite, in this attempt
-  bool continues_hook = false;   // the hook continues from a checkpoint
-  data::InputUse input;          // samples that the training loaders have read
+  bool stopped_early = false;        // by early stopping
+  bool weights_agree = true;         // whether the ranks have the same weights
+  bool records_batches = false;      // whether batch_digest of steps is that of all ranks, and recorded
+  bool evaluation_is_stale = false;  // weights were loaded after the last evaluation, or without one
+  bool is_as_restored = false;       // no optimizer step since a checkpoint was restored
+  int64_t skipped = 0;               // optimizer steps that were not finite, in this attempt
+  bool continues_hook = false;       // the hook continues from a checkpoint
+  data::InputUse input;              // samples that the training loaders have read
 
   // Number of finished optimizer steps.
   int64_t step() const { return session.trainer.counters.steps; }

@@ -59,6 +59,7 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
   for (const auto& [name, value] : evaluator_->run([this] { return state_.control.stops_evaluation(); }))
     metrics["eval/" + name] = value;
   warn_of_not_finite();
+  state_.evaluation_is_stale = false;
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
   if (optim::observes_metrics(scheduler) && !state_.evaluation.is_extra)

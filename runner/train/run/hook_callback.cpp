@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "runner/train/loop/event_tensors.h"
 #include "runner/train/run/checkpoint/sections.h"
 
@@ -28,6 +30,20 @@ std::optional<double> HookCallback::metric(const std::string& name) const {
   if (!record_.begun()) return std::nullopt;
   const double value = record_.points().newest(name);
   return std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
+// A checkpoint at this step has been saved with other weights, which the metrics so far belong to.
+void HookCallback::weights_loaded(bool from_file) {
+  state_.evaluation_is_stale = true;
+  record_.points().note_other_weights();
+  if (record_.is_recorded_here()) record_.checkpoints().forget();
+  if (!from_file || !std::exchange(state_.is_as_restored, false)) return;
+  record_.warn(
+      fmt::format("acc:load_model has replaced the weights of the state from which this attempt continues, at "
+                  "step {}; {}",
+                  step(),
+                  step() > 0 ? "to load weights only where a run begins, call it if acc.step == 0"
+                             : "to keep those of the state, remove the call"));
 }
 
 void HookCallback::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {

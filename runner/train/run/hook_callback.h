@@ -41,6 +41,7 @@ class HookCallback final : public Callback, public HookRun {
   int64_t accumulation() const override { return state_.next_accumulation; }
   void set_accumulation(int64_t batches) override { state_.next_accumulation = batches; }
   void save(const std::string& name) override { state_.control.request_save(/*in_step=*/true, name); }
+  void weights_loaded(bool from_file) override;
   void stop() override { state_.control.request_stop(); }
   bool must_end() const override { return state_.control.must_end(); }
   void print(std::string_view text) override { observer_.on_print(text); }

@@ -38,6 +38,7 @@ void MetricRecorder::add(std::string_view name, int64_t step, double value) {
   if (logs_ != nullptr) logs_->add(name, step, value);
   series.range = {value, smaller(series.range.min, value), larger(series.range.max, value)};
   series.step = step;
+  series.is_of_weights = true;
 }
 
 void MetricRecorder::resume(const std::string& name, const MetricRange& range) {
@@ -54,6 +55,16 @@ std::map<std::string, double> MetricRecorder::at(int64_t step) const {
   for (const auto& [name, series] : series_)
     if (series.step == step) values[name] = series.range.last;
   return values;
+}
+
+std::map<std::string, double> MetricRecorder::of_weights_at(int64_t step) const {
+  std::map<std::string, double> values = at(step);
+  std::erase_if(values, [&](const auto& value) { return !series_.at(value.first).is_of_weights; });
+  return values;
+}
+
+void MetricRecorder::note_other_weights() {
+  for (auto& [name, series] : series_) series.is_of_weights = false;
 }
 
 std::map<std::string, MetricRange> MetricRecorder::ranges() const {

@@ -32,6 +32,9 @@ class MetricRecorder {
   double newest(std::string_view name) const;
   // Returns the metrics that have a point at `step`.
   std::map<std::string, double> at(int64_t step) const;
+  // Returns those that belong to the present weights: recorded since note_other_weights().
+  std::map<std::string, double> of_weights_at(int64_t step) const;
+  void note_other_weights();
   std::map<std::string, MetricRange> ranges() const;
 
  private:
@@ -39,6 +42,7 @@ class MetricRecorder {
     store::SeriesIndex index;
     MetricRange range;
     int64_t step;  // of the last point
+    bool is_of_weights = true;
   };
 
   store::SeriesIndex series_of(std::string_view name);

@@ -58,7 +58,7 @@ const char* CheckpointCallback::reason_to_save() {
   if (state_.control.take_save_request()) return "hook";
   if (due_) return "schedule";
   return state_.evaluation.done && record_.is_recorded_here() &&
-                 record_.checkpoints().is_among_best(record_.points().at(state_.step()))
+                 record_.checkpoints().is_among_best(record_.points().of_weights_at(state_.step()))
              ? "best"
              : nullptr;
 }
@@ -106,8 +106,10 @@ void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint, 
   device_.record_graphs();
   device_.record_gpus(/*ranks=*/nullptr);
   CheckpointSaver& saver = record_.checkpoints();
-  saver.save(session_.trainer, checkpoint, reason, is_pinned(),
-             state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>(), names);
+  saver.save(
+      session_.trainer, checkpoint, reason, is_pinned(),
+      state_.result.batches == 0 ? record_.points().of_weights_at(state_.step()) : std::map<std::string, double>(),
+      names);
   device_.end(Activity::kSaving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
 }
 

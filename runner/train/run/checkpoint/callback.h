@@ -36,6 +36,7 @@ class CheckpointCallback final : public Callback {
   // Returns the reason to save a checkpoint now, or null.
   const char* reason_to_save();
   bool ranks_hold_sums() const;
+  int64_t find_same_state(const std::vector<std::string>& selectors);
   void save(const char* reason);
   void save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names = {});
   // Whether checkpoint.keep_every pins the checkpoint of the last optimizer step.
@@ -81,7 +82,7 @@ class UnfinishedStepCallback final : public Callback {
     if (!kept_ || !record_.is_recorded_here()) return false;
     try {
       record_.checkpoints().save(state_.session.trainer, *kept_, reason, /*pinned=*/false,
-                                 record_.points().at(state_.step()));
+                                 record_.points().of_weights_at(state_.step()));
       record_.checkpoints().wait();
       return true;
     } catch (const Error&) {  // the earlier failure explains why the run ends
