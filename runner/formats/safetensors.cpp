@@ -204,12 +204,17 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   check_cover(path, tensors_, data);
 }
 
-std::string tensor_names_text(std::span<const NamedTensor> tensors) {
+std::string tensor_names_text(std::span<const std::string> names) {
   constexpr size_t kListed = 8;
   std::string text;
-  for (size_t i = 0; i < std::min(tensors.size(), kListed); ++i)
-    text += (i == 0 ? "it has " : ", ") + in_quotes(tensors[i].name);
-  return tensors.empty() ? "it has no tensors" : text + (tensors.size() > kListed ? ", …" : "");
+  for (size_t i = 0; i < std::min(names.size(), kListed); ++i) text += (i == 0 ? "it has " : ", ") + names[i];
+  return names.empty() ? "it has no tensors" : text + (names.size() > kListed ? ", …" : "");
+}
+
+std::string tensor_names_text(std::span<const NamedTensor> tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(in_quotes(tensor.name));
+  return tensor_names_text(names);
 }
 
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {

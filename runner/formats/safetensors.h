@@ -43,7 +43,8 @@ class SafetensorsFile {
   std::vector<NamedTensor> tensors_;
 };
 
-// The first names of `tensors`, for messages: "it has 'x', 'y'", or "it has no tensors".
+// The first names of tensors, for messages: "it has 'x', 'y'", or "it has no tensors". `names`: in quotes.
+std::string tensor_names_text(std::span<const std::string> names);
 std::string tensor_names_text(std::span<const NamedTensor> tensors);
 
 // Texts by key, for the header's "__metadata__".

@@ -39,8 +39,7 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
   for (const Parameter& parameter : parameters.parameters()) {
     const formats::NamedTensor* tensor = find(parameter.name);
     RUN_CHECK(tensor, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
-              parameter.name, parameter.shape.to_string(), formats::tensor_names_text(file_->tensors()),
-              prefix_hint(source, parameter.name));
+              parameter.name, parameter.shape.to_string(), names_text(), prefix_hint(source, parameter.name));
     const std::string name = full_name(parameter.name, *tensor);
     RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", caller,
               parameter.shape.to_string(), name, path, tensor->shape.to_string());
@@ -71,7 +70,7 @@ void InitialWeights::rename(const WeightSource& source) {
       if (name) entry.name = *std::move(name);
     }
     RUN_CHECK(is_used, ErrorKind::kData, "{}: {} matches no tensor of {}; {}", renamer, in_quotes(rename.pattern),
-              source.path, formats::tensor_names_text(file_->tensors()));
+              source.path, names_text());
   }
   std::ranges::sort(entries_, {}, &Entry::name);
   const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);
@@ -83,6 +82,15 @@ void InitialWeights::rename(const WeightSource& source) {
 const formats::NamedTensor* InitialWeights::find(std::string_view name) const {
   const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::name);
   return found == entries_.end() || found->name != name ? nullptr : found->tensor;
+}
+
+std::string InitialWeights::names_text() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : entries_)
+    names.push_back(name == tensor->name
+                        ? in_quotes(name)
+                        : fmt::format("{} ({} in the file)", in_quotes(name), in_quotes(tensor->name)));
+  return formats::tensor_names_text(names);
 }
 
 // The advice if the file has the parameter under a prefix: wrappers such as DataParallel and torch.compile add one.

@@ -48,6 +48,7 @@ class InitialWeights {
 
   void rename(const WeightSource& source);
   const formats::NamedTensor* find(std::string_view name) const;
+  std::string names_text() const;  // of the tensors after the renames so far, for messages
   std::string prefix_hint(const WeightSource& source, const std::string& parameter) const;
 
   std::unique_ptr<formats::ModelTensors> file_;

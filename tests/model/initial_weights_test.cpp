@@ -120,6 +120,11 @@ TEST_F(InitialWeightsTest, RenamesInOrder) {
   EXPECT_EQ(error({weight(DType::kF32, {2, 3}, "m.0.weight"), weight(DType::kF32, {2}, "m.0.bias")},
                   {{"m.1.*", "m.0.*"}, {"m.*", "*"}}),
             "model.rename: 'm.1.*' matches no tensor of w; it has 'm.0.bias', 'm.0.weight'");
+  EXPECT_EQ(error({weight(DType::kF32, {2, 3}, "m.weight"), bias()}, {{"m.*", "1.*"}}),
+            "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has '0.bias', '1.weight' "
+            "('m.weight' in the file)");
+  EXPECT_EQ(error({weight(DType::kF32, {2, 3}, "m.weight"), bias()}, {{"m.*", "0.*"}, {"m.*", "0.*"}}),
+            "model.rename: 'm.*' matches no tensor of w; it has '0.bias', '0.weight' ('m.weight' in the file)");
   EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "m.bias")}, {{"m.*", "0.*"}}),
             "model.rename: '0.bias' and 'm.bias' of w both become '0.bias'");
   EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "m.scale")}, {{"m.*", "2.*"}}),
