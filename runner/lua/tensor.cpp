@@ -49,11 +49,21 @@ DType wider(DType a, DType b) {
   return width_of(a) > width_of(b) ? a : b;
 }
 
-// Converts a number operand to a value of the tensor's dtype. If the tensor has integers and the number has a fraction,
-// or the op divides, the tensor is cast to f32 first.
+// Converts a tensor to the dtype of a result with a number: that of the tensor, or f32 if the tensor has integers and
+// the number has a fraction. A bool tensor becomes i64, or f32 if the number is a float.
+Value promoted(Value tensor, Number number) {
+  const DType dtype = tensor.dtype();
+  if (is_float(dtype)) return tensor;
+  if (number.value != std::floor(number.value)) return ops::cast(tensor, DType::kF32);
+  if (dtype != DType::kBool) return tensor;
+  return ops::cast(tensor, number.is_integer ? DType::kI64 : DType::kF32);
+}
+
+// Converts a number operand to a value of the tensor's dtype, which it promotes first. Quotients are floats.
 Value converted_number(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
-  const bool fraction = op == Op::kDiv || number.value != std::floor(number.value);
-  if (!is_float(tensor.dtype()) && fraction) tensor = ops::cast(tensor, DType::kF32);
+  const bool is_logical = op == Op::kAnd || op == Op::kOr;
+  if (op == Op::kDiv && !is_float(tensor.dtype())) tensor = ops::cast(tensor, DType::kF32);
+  if (!is_logical) tensor = promoted(tensor, number);
   const backends::NumberUses& uses = backends::def_of(op).numbers;
   return number_operand(recording, number, tensor, before ? uses.before : uses.after);
 }
@@ -97,9 +107,23 @@ Value recorded_for(lua_State* state, int a, int b, const Operands& cast, const R
   }
 }
 
+// What an operation of two bool tensors is, as in torch.
+constexpr Op op_of_bools(Op op) {
+  switch (op) {
+    case Op::kMul:
+    case Op::kMin: return Op::kAnd;
+    case Op::kAdd:
+    case Op::kMax: return Op::kOr;
+    default: return op;
+  }
+}
+
 template <Op op>
 int binary(lua_State* state) {
-  const auto record = [](Value a, Value b) { return ops::binary(op, a, b); };
+  const auto record = [](Value a, Value b) {
+    const bool are_bools = a.dtype() == DType::kBool && b.dtype() == DType::kBool;
+    return ops::binary(are_bools ? op_of_bools(op) : op, a, b);
+  };
   return push_tensor(state, recorded_for(state, 1, 2, operands_of(state, op), record));
 }
 
@@ -229,8 +253,14 @@ int where(lua_State* state) {
   Value x, y;
   if (first) x = tensor_argument(state, 2);
   if (second) y = tensor_argument(state, 3);
-  if (!first) x = number_argument_for(state, 2, y, ScalarUse::kFactor);
-  if (!second) y = number_argument_for(state, 3, x, ScalarUse::kFactor);
+  if (!first) {
+    y = promoted(y, checked_number(state, 2));
+    x = number_argument_for(state, 2, y, ScalarUse::kFactor);
+  }
+  if (!second) {
+    x = promoted(x, checked_number(state, 3));
+    y = number_argument_for(state, 3, x, ScalarUse::kFactor);
+  }
   const DType common = wider(x.dtype(), y.dtype());
   const Operands operands{ops::cast(x, common), ops::cast(y, common)};
   return push_tensor(
