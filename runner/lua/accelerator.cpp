@@ -319,6 +319,46 @@ std::array<std::span<const AcceleratorMethod>, 3> method_tables() {
   return {kAcceleratorMethods, loop_methods(), process_methods()};
 }
 
+// Members of Accelerate that acc does not have, and what to do instead.
+struct OtherMember {
+  std::string_view name;
+  const char* instead;
+};
+constexpr OtherMember kOtherMembers[] = {
+    {"prepare", "it is not needed: use acc.model, acc.optimizer, acc.scheduler and acc:batches(), which are prepared"},
+    {"prepare_model", "it is not needed: use acc.model, which is prepared"},
+    {"prepare_optimizer", "it is not needed: use acc.optimizer, which is prepared"},
+    {"prepare_scheduler", "it is not needed: use acc.scheduler, which is prepared"},
+    {"prepare_data_loader", "it is not needed: acc:batches() gives each process its part of the data"},
+    {"unwrap_model", "it is not needed: acc.model has no wrapper"},
+    {"trigger_sync_in_backward", "it is not needed: the end of an optimizer step all-reduces the gradients"},
+    {"unscale_gradients", "it is not needed: gradients are unscaled before they are used"},
+    {"skip_first_batches", "it is not needed: a resumed run continues with the next batch"},
+    {"free_memory", "it is not needed: a run frees its memory at its end"},
+    {"clear", "it is not needed: a run frees its memory at its end"},
+    {"init_trackers", "it is not needed: set trackers in the recipe, and call acc:log{name = number}"},
+    {"get_tracker", "it is not needed: set trackers in the recipe, and call acc:log{name = number}"},
+    {"end_training", "it is not needed: the run ends when `train` returns"},
+    {"clip_grad_norm_", "use acc:clip_grad_norm(limit)"},
+    {"clip_grad_value_", "use acc:clip_grad_value(limit)"},
+    {"join_uneven_inputs", "use acc:join({even_batches = false}, f)"},
+    {"get_state_dict", "use acc:save_model(), or acc:save_state() for the whole run"},
+    {"save", "use acc:save_artifact(name, text), or acc:save_model() for weights"},
+    {"register_save_state_pre_hook", "define state_dict in a table for acc:register_for_checkpointing(table)"},
+    {"register_load_state_pre_hook", "define load_state_dict in a table for acc:register_for_checkpointing(table)"},
+    {"on_local_main_process", "use acc:on_main_process(f): all processes are on one machine"},
+    {"local_main_process_first", "use acc:main_process_first(f): all processes are on one machine"},
+    {"on_process", "use `if acc.process_index == …`"},
+    {"on_local_process", "use `if acc.process_index == …`"},
+    {"on_last_process", "use `if acc.process_index == acc.num_processes - 1`"},
+    {"is_last_process", "compare acc.process_index with acc.num_processes - 1"},
+    {"local_process_index", "use acc.process_index: all processes are on one machine"},
+    {"use_distributed", "compare acc.num_processes with 1"},
+    {"multi_device", "compare acc.num_processes with 1"},
+    {"distributed_type", "use acc.backend and acc.num_processes"},
+    {"mixed_precision", "it is the setting mixed_precision of the recipe"},
+};
+
 int accelerator_field(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string_view name = key_argument(state, kAcceleratorName);
@@ -332,6 +372,8 @@ int accelerator_field(lua_State* state) {
       return 1;
     }
   }
+  for (const auto& [other, instead] : kOtherMembers)
+    RUN_CHECK(name != other, ErrorKind::kRun, "acc has no '{}'; {}", name, instead);
   fail_unknown("acc has no", name, names_of(accelerator_names()), "docs/lua.md lists its entries");
 }
 
