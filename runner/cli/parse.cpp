@@ -58,11 +58,23 @@ bool is_other_name(const std::string& option) {
   return schema::find_other_key(option.substr(std::min(option.find_first_not_of('-'), option.size()))) != nullptr;
 }
 
+// Returns "--as classes" for --classes, if that is a word of an option of the command; else an empty text.
+std::string option_with_word(const Command& command, std::string_view name) {
+  const std::string_view word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  for (const Argument& argument : *command.arguments) {
+    const std::vector<std::string> words = choices(argument);
+    if (std::ranges::find(words, word) != words.end()) return fmt::format("{} {}", argument.name, word);
+  }
+  return "";
+}
+
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
   if (!word.starts_with("-")) {
     fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", *command.name, word, *command.name);
   }
   const std::string name = word.substr(0, word.find('='));
+  const std::string with_word = option_with_word(command, name);
+  RUN_CHECK(with_word.empty(), ErrorKind::kUsage, "{}: unknown option {}; write {}", *command.name, name, with_word);
   const std::string hint = setting_hint(name, name == word ? "VALUE" : word.substr(name.size() + 1));
   const bool is_setting = takes_settings(command) && !hint.empty();
   if (is_setting && (!is_other_name(name) || schema::nearest(name, option_names(&command)).empty()))
