@@ -50,7 +50,7 @@ bool replaces(std::string_view override, std::string_view key) {
 // "/data/train/path" of data.train.path.
 Json::json_pointer pointer_to(const std::string& key) {
   std::string text;
-  for (const char c : "." + key) text += c == '.' ? '/' : c;
+  for (const char c : "." + key) text += c == '.' ? "/" : c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return Json::json_pointer(text);
 }
 
@@ -77,6 +77,17 @@ std::vector<RecipeFile> input_files(const store::RecipeRecord& recipe, const std
     if (!has_secret(path)) files.push_back({key, path});
   }
   return files;
+}
+
+std::vector<std::string> overrides_of_secrets(const store::RecipeRecord& recipe,
+                                              std::span<const std::string> overrides) {
+  const Json resolved = Json::parse(recipe.resolved_json, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> found;
+  for (const std::string& each : overrides) {
+    const Json::json_pointer at = pointer_to(each.substr(0, each.find('=')));
+    if (resolved.contains(at) && has_secret(resolved[at].dump())) found.push_back(each);
+  }
+  return found;
 }
 
 FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,

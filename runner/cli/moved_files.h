@@ -24,6 +24,10 @@ struct FoundFiles {
 FoundFiles find_files(const store::RecipeRecord& recipe, const std::filesystem::path& store,
                       std::span<const std::string> overrides = {});
 
+// Returns those of `overrides` that replace settings with secrets, of which the recipe has only digests.
+std::vector<std::string> overrides_of_secrets(const store::RecipeRecord& recipe,
+                                              std::span<const std::string> overrides);
+
 // A file that a recipe reads.
 struct RecipeFile {
   std::string key;  // such as data.train.path

@@ -69,9 +69,11 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (!options.state.empty()) request.state = state_named(details, options.state).id;
   if (options.state.empty() && !options.quiet) note_better_state(details, out);
-  const schema::ReadResult before = recorded_recipe(details, store_path(options));
-  request.before = before.recipe;
   schema::ReadResult after = recorded_recipe(details, store_path(options), with_name(options, details.run.name));
+  // A secret of the parent may have another value now if the child does not use it.
+  const schema::ReadResult before =
+      recorded_recipe(details, store_path(options), overrides_of_secrets(details.recipe, options.overrides));
+  request.before = before.recipe;
   after.recipe.model.init_from.clear();  // the weights come from the state
   AttemptStart start = recorded_start(details);
   start.origin.fork = &request;
