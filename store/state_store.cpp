@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "schema/base/clock.h"
 #include "schema/base/sha256.h"
+#include "schema/base/text.h"
 #include "store/content.h"
 #include "store/log_room.h"
 #include "store/sqlite.h"
@@ -201,6 +204,14 @@ bool is_state_name(std::string_view name) {
 
 bool is_selected(const StateInfo& state, std::string_view selector) {
   return selector.empty() || selector == std::to_string(state.id) || std::ranges::count(state.names, selector) > 0;
+}
+
+std::string named_states_text(std::span<const StateInfo> states) {
+  std::vector<std::string> names;
+  for (const StateInfo& state : states)
+    for (const std::string& name : state.names) names.push_back(in_quotes(name));
+  std::ranges::sort(names);
+  return names.empty() ? "" : fmt::format("; its states are named {}", fmt::join(names, ", "));
 }
 
 const Section* LoadedState::find(std::string_view name) const {

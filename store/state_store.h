@@ -93,6 +93,9 @@ bool is_state_name(std::string_view name);
 // Returns whether `selector` is the id or a name of the checkpoint, or empty.
 bool is_selected(const StateInfo& state, std::string_view selector);
 
+// The names of checkpoints, for messages: "; its states are named 'best one', 'warm'", or nothing.
+std::string named_states_text(std::span<const StateInfo> states);
+
 struct LoadedState {
   StateInfo info;
   std::vector<Section> sections;  // in the order saved

@@ -131,8 +131,8 @@ store::StateInfo state_named(const store::RunDetails& run, const std::string& te
   if (!store::is_state_name(text) && text.starts_with(kBestState)) return best_state(run, text);
   for (const store::StateInfo& state : run.states)
     if (store::is_selected(state, text) && !(text.empty() && state.superseded)) return state;
-  RUN_CHECK(text.empty(), ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states",
-            run.run.uid, text, run.run.uid);
+  RUN_CHECK(text.empty(), ErrorKind::kNotFound, "run {} has no state {}{}; `runner states {}` lists its states",
+            run.run.uid, text, store::is_state_name(text) ? store::named_states_text(run.states) : "", run.run.uid);
   fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.run.uid);
 }
 

@@ -230,9 +230,10 @@ int64_t RunRecord::find_state(const std::string& selector) {
   }
   for (const store::StateInfo& info : states)
     if (store::is_selected(info, selector)) return info.id;
-  const std::string_view kind = store::is_state_name(selector) ? "state named '{}'" : "state {}";
-  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid,
-       selector.empty() ? "state yet" : fmt::format(fmt::runtime(kind), selector));
+  RUN_CHECK(!selector.empty(), ErrorKind::kRun, "load_state: run {} has no state yet", run.uid);
+  RUN_CHECK(store::is_state_name(selector), ErrorKind::kRun, "load_state: run {} has no state {}", run.uid, selector);
+  fail(ErrorKind::kRun, "load_state: run {} has no state named '{}'{}", run.uid, selector,
+       store::named_states_text(states));
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------
