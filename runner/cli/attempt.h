@@ -22,6 +22,7 @@ struct AttemptStart {
   std::vector<store::AttemptSource> includes;  // included recipes
   std::vector<train::HookSource> hook = {};    // recorded hook files, used instead of the present ones
   std::vector<std::string> warnings = {};      // warnings about the start
+  std::string note = {};                       // printed when the attempt begins; empty for none
   train::RunOrigin origin = {};
 };
 

@@ -14,11 +14,13 @@ struct LoadedModel {
   schema::ReadResult recipe;
   RecordedHook hook;  // the hook with which the weights were trained
   train::StoredModel model;
+  bool is_newest_state;  // no other was chosen
 
   // Throws like load_chosen_state(), and whatever the recorded recipe or hook throws.
   LoadedModel(const StateOptions& options, report::Output& out);
 
-  // Prints the warnings about the hook, and those of the last evaluation or prediction.
+  // Prints the warnings about the hook, those of the last evaluation or prediction, and note_better_state() if no state
+  // was chosen.
   void talk_warnings(report::Output& out) const;
 };
 

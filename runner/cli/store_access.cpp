@@ -136,20 +136,24 @@ store::StateInfo state_named(const store::RunDetails& run, const std::string& te
   fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.run.uid);
 }
 
-void note_better_state(const store::RunDetails& run, report::Output& out) {
+std::string better_state_note(const store::RunDetails& run) {
   const Ranking ranking = ranking_of(run);
   const std::vector<store::StateInfo> best = ranked_states(run, ranking);
-  if (best.empty()) return;
+  if (best.empty()) return "";
   const store::StateInfo newest = state_named(run, "");
   const double least = store::metric_of(best.front(), ranking.metric), value = store::metric_of(newest, ranking.metric);
-  if (best.front().id == newest.id || least == value) return;
+  if (best.front().id == newest.id || least == value) return "";
   std::string best_text = report::rounded_text(least), text = report::rounded_text(value);
   if (best_text == text) std::tie(best_text, text) = std::pair(fmt::format("{}", least), fmt::format("{}", value));
-  out.say(
-      fmt::format("note: state {} (step {}) has the best {}, {}; the newest state {} (step {}) has {}; --state best "
-                  "chooses the best",
-                  best.front().id, best.front().step, ranking.metric, best_text, newest.id, newest.step,
-                  std::isnan(value) ? "none" : text));
+  return fmt::format(
+      "note: state {} (step {}) has the best {}, {}; the newest state {} (step {}) has {}; --state best chooses the "
+      "best",
+      best.front().id, best.front().step, ranking.metric, best_text, newest.id, newest.step,
+      std::isnan(value) ? "none" : text);
+}
+
+void note_better_state(const store::RunDetails& run, report::Output& out) {
+  if (const std::string note = better_state_note(run); !note.empty()) out.say(note);
 }
 
 void note_namesakes(store::Store& store, const store::RunRow& run, const std::string& selector, report::Output& out) {
@@ -164,7 +168,6 @@ ChosenState load_chosen_state(const Options& options, const std::string& selecto
   store::RunDetails run = store::show_run(store, store::find_run(store, selector));
   note_namesakes(store, run.run, selector, out);
   const store::StateInfo info = state_named(run, state);
-  if (state.empty()) note_better_state(run, out);
   return {std::move(run), store::load_state(store, info.id)};
 }
 

@@ -31,7 +31,10 @@ std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::
 // the newest if `text` is empty. Throws Error(kNotFound), and Error(kUsage) for another text.
 store::StateInfo state_named(const store::RunDetails& run, const std::string& text);
 
-// Prints a note if another state than the newest is the best by the metric that the recipe watches.
+// Returns a note if another state than the newest is the best by the metric that the recipe watches, else an empty
+// text.
+std::string better_state_note(const store::RunDetails& run);
+// Prints that note, if there is one. Call it when nothing can fail any more, because the note would hide the failure.
 void note_better_state(const store::RunDetails& run, report::Output& out);
 
 // Prints a note if `selector` is a name that several runs have; `run` is the newest of them.
@@ -42,8 +45,8 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// Loads a run and the state that state_named() finds. Prints note_namesakes(), and note_better_state() if `state` is
-// empty. Throws like state_named(), and Error(kStore) if the state or the run's record is damaged.
+// Loads a run and the state that state_named() finds. Prints note_namesakes(). Throws like state_named(),
+// and Error(kStore) if the state or the run's record is damaged.
 ChosenState load_chosen_state(const Options& options, const std::string& run, const std::string& state,
                               report::Output& out);
 

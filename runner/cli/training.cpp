@@ -1,6 +1,7 @@
 #include "runner/cli/training.h"
 
 #include <chrono>
+#include <utility>
 
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
@@ -22,18 +23,21 @@
 namespace runner::cli {
 namespace {
 
-// Informs the Interrupt when the run begins.
+// Informs the Interrupt when the run begins, and prints `note` then if it is not empty.
 class RunReporter : public report::ProgressReporter {
  public:
-  RunReporter(report::Output& out, bool quiet, Interrupt& interrupt)
-      : ProgressReporter(out, quiet), interrupt_(interrupt) {}
+  RunReporter(report::Output& out, bool quiet, std::string note, Interrupt& interrupt)
+      : ProgressReporter(out, quiet), out_(out), note_(std::move(note)), interrupt_(interrupt) {}
 
   void on_start(std::string_view run, std::string_view name) override {
     interrupt_.run_has_begun(true);
+    if (const std::string note = std::exchange(note_, {}); !note.empty()) out_.say(note);
     ProgressReporter::on_start(run, name);
   }
 
  private:
+  report::Output& out_;
+  std::string note_;
   Interrupt& interrupt_;
 };
 
@@ -130,7 +134,7 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
   train::RunResult result;
   {
     Interrupt interrupt(out.live());
-    RunReporter observer(out, quiet, interrupt);
+    RunReporter observer(out, quiet, attempt.start.note, interrupt);
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {

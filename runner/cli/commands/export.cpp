@@ -210,7 +210,6 @@ class Export {
 
   void write_model() {
     const store::LoadedState state = store::load_state(store_, state_named(details_, options_.state).id);
-    if (options_.state.empty()) note_better_state(details_, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
     RUN_CHECK(
@@ -236,6 +235,7 @@ class Export {
     model_files_ = json::list_of(files);
     const std::string parts = files.size() > 1 ? fmt::format(" in {} files", files.size() - 1) : "";
     model_ = wrote(files.back(), fmt::format("the model of state {}{}", state.info.id, parts));
+    if (options_.state.empty()) note_better_state(details_, out_);
   }
 
   void write_folder() {

@@ -68,7 +68,6 @@ std::vector<std::string> with_name(const ForkOptions& options, const std::string
 int fork_run(const store::RunDetails& details, const ForkOptions& options, report::Output& out) {
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (!options.state.empty()) request.state = state_named(details, options.state).id;
-  if (options.state.empty() && !options.quiet) note_better_state(details, out);
   schema::ReadResult after = recorded_recipe(details, store_path(options), with_name(options, details.run.name));
   // A secret of the parent may have another value now if the child does not use it.
   const schema::ReadResult before =
@@ -77,6 +76,7 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   after.recipe.model.init_from.clear();  // the weights come from the state
   AttemptStart start = recorded_start(details);
   start.origin.fork = &request;
+  if (options.state.empty() && !options.quiet) start.note = better_state_note(details);
   if (!names_hook(before, after)) {
     fork_with_hook(start, recorded_hook(details, request.before), details.run.uid);
   }

@@ -36,7 +36,7 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
                          : report::show_text(details, more_of(store, details.run), out.data_width(), out.data_color()));
     return 0;
   }
-  if (options.state.empty() && !options.quiet) note_better_state(details, out);
+  if (options.state.empty() && !options.quiet) attempt.start.note = better_state_note(details);
   return run_and_report(std::move(attempt), options, options.quiet, out);
 }
 
