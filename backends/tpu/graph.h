@@ -106,6 +106,11 @@ struct Graph {
   bool evaluates = false;  // was first part of an evaluation
 };
 
+// Whether the recipe prevents short batches already.
+struct ShortBatches {
+  bool dropped_in_training = false, filled_in_evaluations = false;
+};
+
 // Whether the graph was compiled rather than loaded from a store.
 inline bool was_compiled(const Graph& graph) {
   return graph.cause.kind != MissKind::kStored;

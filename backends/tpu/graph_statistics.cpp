@@ -49,7 +49,7 @@ void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
   if (!max_graphs_ || needed <= *max_graphs_) return;
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
-  const std::string_view advice = advice_for(graph);
+  const std::string_view advice = advice_for(graph, short_batches_);
   throw Error(
       ErrorKind::kRun,
       fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {} to "

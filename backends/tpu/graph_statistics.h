@@ -19,8 +19,8 @@ class GraphStatistics {
   // `hardware` and `metrics` must outlive the object. `max_graphs`: number of graphs that may be compiled; none for no
   // limit.
   GraphStatistics(const Hardware& hardware, const ScalarRules& rules, MetricsRegistry& metrics,
-                  std::optional<int64_t> max_graphs)
-      : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), cache_(rules) {}
+                  std::optional<int64_t> max_graphs, const ShortBatches& short_batches)
+      : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), short_batches_(short_batches), cache_(rules) {}
 
   const Hardware& hardware() const { return hardware_; }
   MetricsRegistry& metrics() const { return metrics_; }
@@ -45,6 +45,7 @@ class GraphStatistics {
   const Hardware& hardware_;
   MetricsRegistry& metrics_;
   const std::optional<int64_t> max_graphs_;
+  const ShortBatches short_batches_;
   GraphCache cache_;
 };
 

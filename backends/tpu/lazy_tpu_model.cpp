@@ -118,9 +118,11 @@ void LazyTpuModel::handle_event(HostEvent event, int64_t times) {
 
 std::vector<std::string> LazyTpuModel::analysis() const {
   const double seconds = begun_ns_ > 0 ? static_cast<double>(monotonic_ns() - begun_ns_) * 1e-9 : 0;
-  return analysis_of(
-      graphs(),
-      {.batches = batches(), .reads = reads_.training, .evaluation_reads = reads_.evaluation, .seconds = seconds});
+  return analysis_of(graphs(), {.batches = batches(),
+                                .reads = reads_.training,
+                                .evaluation_reads = reads_.evaluation,
+                                .seconds = seconds,
+                                .short_batches = short_batches()});
 }
 
 void LazyTpuModel::check_length(const SubmissionInfo& info) {

@@ -145,9 +145,11 @@ MissCause first_cause(const GraphIdentity& identity) {
 
 }  // namespace
 
-std::string_view advice_for(const Graph& graph) {
+std::string_view advice_for(const Graph& graph, const ShortBatches& short_batches) {
   switch (graph.cause.kind) {
     case MissKind::kBatchSize:
+      if (is_of_evaluation(graph) ? short_batches.filled_in_evaluations : short_batches.dropped_in_training)
+        return kSameShapes;
       if (!is_of_evaluation(graph)) return "set data.drop_last: true to drop the short batch of an epoch";
       return "set eval.pad_last: true to fill up the short batch of an evaluation, or eval.drop_last: true to drop it";
     case MissKind::kNumber:

@@ -19,8 +19,11 @@ inline bool is_of_evaluation(const Graph& graph) {
   return graph.role == GraphRole::kForward || (graph.role == GraphRole::kRead && graph.evaluates);
 }
 
+inline constexpr std::string_view kSameShapes =
+    "use the same shapes in every batch (nn.where or a mask in place of slices)";
+
 // Advice on how to compile fewer graphs like this one, as the end of a sentence; empty if none holds in general.
-std::string_view advice_for(const Graph& graph);
+std::string_view advice_for(const Graph& graph, const ShortBatches& short_batches);
 
 inline MissCause cause_of_eviction() {
   return {"it was evicted: the cache is full", {}, MissKind::kEvicted};

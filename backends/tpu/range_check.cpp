@@ -59,6 +59,7 @@ std::vector<bool> computed_on_device(const Program& graph) {
 
 std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner owner, const DeviceTypes& types) {
   if (owner != Owner::kUser || graph.type(id).dtype != DType::kF64 || types.f64 != DType::kF64) return std::nullopt;
+  if (!graph.mark_of(id).known()) return std::nullopt;  // PowerSGD of the engine
   return "a TPU computes f64 in software, many times slower than f32; cast to f32, or use mixed_precision: bf16 with "
          "downcast_bf16: true, which converts it to f32";
 }

@@ -16,12 +16,11 @@ namespace {
 constexpr int64_t kFewBatches = 10;
 constexpr double kOften = 0.5;
 
-// Graphs whose shapes or operations changed: more than a step and an evaluation with accumulation have, and in more
-// than every tenth batch; or their compilation takes this long, and this part of the run.
-constexpr int64_t kManyStructures = 5;
+// Graphs whose shapes, operations or numbers changed: more than a step and an evaluation with accumulation have, and in
+// more than every tenth batch; or their compilation takes this long, and this part of the run.
+constexpr int64_t kManyGraphs = 5;
 constexpr double kSometimes = 0.1;
 constexpr double kLongSeconds = 2, kMuchTime = 0.1;
-constexpr std::string_view kSameShapes = "use the same shapes in every batch (nn.where or a mask in place of slices)";
 
 // Causes of compilations that a warning reports.
 struct ReportedKind {
@@ -96,27 +95,30 @@ class RunAnalysis {
         newest.first_step, figures_.batches, text_of(compiled_), newest.cause.text, place_of(newest.cause.line)));
   }
 
-  // Whether graphs whose shapes or operations changed are worth a warning.
-  bool are_many_structures(const std::vector<const Graph*>& found) const {
+  // Whether the graphs of a kind cost enough time for a warning. A short batch costs a graph wherever it occurs, and
+  // the advice is simple, so it is always worth one.
+  bool are_costly(MissKind kind, const std::vector<const Graph*>& found) const {
+    if (kind == MissKind::kBatchSize) return !found.empty();
     const double seconds = seconds_of(found);
     const bool are_many = figures_.batches >= kFewBatches &&
                           static_cast<double>(found.size()) > kSometimes * static_cast<double>(figures_.batches);
     const bool are_slow = seconds >= kLongSeconds && seconds > kMuchTime * figures_.seconds;
-    return std::ssize(found) >= kManyStructures && (are_many || are_slow);
+    const bool are_enough = std::ssize(found) >= kManyGraphs;
+    return kind == MissKind::kStructure ? are_enough && (are_many || are_slow) : (are_enough && are_many) || are_slow;
   }
 
-  // Adds a text if graphs of a kind were compiled.
+  // Adds a text if graphs of a kind were compiled and cost enough time.
   void report_kind(const ReportedKind& kind) {
     const std::vector<const Graph*> found = of_kind(kind);
+    if (!are_costly(kind.kind, found)) return;
     const bool are_structures = kind.kind == MissKind::kStructure;
-    if (found.empty() || (are_structures && !are_many_structures(found))) return;
     const Graph& newest = *found.back();
     const std::string when = are_structures ? fmt::format("in a run of {} training batches, last at batch {}",
                                                           figures_.batches, newest.first_step)
                                             : fmt::format("last at training batch {}", newest.first_step);
     texts_.push_back(fmt::format("{} caused {}, {}: {}{}; {}", kind.who, text_of(found), when, newest.cause.text,
                                  kind.names_line ? place_of(newest.cause.line) : "",
-                                 are_structures ? kSameShapes : advice_for(newest)));
+                                 are_structures ? kSameShapes : advice_for(newest, figures_.short_batches)));
   }
 
   void report_evaluation_reads() {

@@ -18,6 +18,7 @@ struct RunFigures {
   int64_t reads = 0;    // values read by a hook in training
   int64_t evaluation_reads = 0;
   double seconds = 0;  // since the first submission
+  ShortBatches short_batches = {};
 };
 
 std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunFigures& figures);

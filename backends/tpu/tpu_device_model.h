@@ -56,6 +56,7 @@ struct TpuOptions {
   bool eager = false;               // operations are compiled and run one by one, and submit() is synchronous
   Dialect dialect = kXla2;
   std::optional<int64_t> max_graphs = {};  // graphs that may be compiled; none: no limit
+  ShortBatches short_batches = {};
 };
 
 class TpuDeviceModel : public DeviceModel {

@@ -86,6 +86,7 @@ class TpuModelBase : public TpuDeviceModel {
   GraphStatistics& statistics() { return statistics_; }
   const GraphStatistics& statistics() const { return statistics_; }
   const Hardware& hardware() const { return options_.hardware; }
+  const ShortBatches& short_batches() const { return options_.short_batches; }
   const StateTensors& state_tensors() const { return state_tensors_; }
   // Number of training batches so far.
   int64_t batches() const { return batches_; }
@@ -114,7 +115,7 @@ class TpuModelBase : public TpuDeviceModel {
   const TpuOptions options_;
   TpuDevice& device_;
   GraphStatistics statistics_{options_.hardware, scalar_rules(options_.dialect, options_.hardware.types),
-                              device_.metrics(), options_.max_graphs};
+                              device_.metrics(), options_.max_graphs, options_.short_batches};
   DeviceDataCache numbers_{statistics_.cache().rules(), options_.hardware.types};
   CompileListener* listener_ = nullptr;
   PendingWarnings warnings_;

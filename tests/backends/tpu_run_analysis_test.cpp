@@ -62,19 +62,51 @@ TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
             (Texts{"new batch sizes in evaluations caused 2 graphs, which took 0.50 s to compile, last at training "
                    "batch 5: labels changed; set eval.pad_last: true to fill up the short batch of an evaluation, or "
                    "eval.drop_last: true to drop it"}));
+}
+
+// Where they are dropped or filled up, the hook makes them.
+TEST(TpuRunAnalysis, ReportsBatchSizesOfARecipeWithoutShortBatches) {
+  const std::string same_shapes = "use the same shapes in every batch (nn.where or a mask in place of slices)";
+  const ShortBatches prevented{.dropped_in_training = true, .filled_in_evaluations = true};
+  const std::vector<std::string> texts =
+      said({{MissKind::kFirst},
+            {.kind = MissKind::kBatchSize, .cause = "x", .step = 3},
+            {.kind = MissKind::kBatchSize, .cause = "y", .step = 4, .role = GraphRole::kForward, .evaluates = true}},
+           {.batches = 12, .short_batches = prevented});
+  ASSERT_EQ(texts.size(), 2U);
+  EXPECT_EQ(texts[0],
+            "new batch sizes in training caused a graph, which took 0.25 s to compile, last at training batch 3: x; " +
+                same_shapes);
+  EXPECT_EQ(texts[1],
+            "new batch sizes in evaluations caused a graph, which took 0.25 s to compile, last at training batch 4: "
+            "y; " +
+                same_shapes);
+}
+
+std::vector<Made> graphs_of(MissKind kind, const std::string& cause, int count, const SourceMark& line = {}) {
+  std::vector<Made> graphs{{MissKind::kFirst}};
+  for (int i = 1; i <= count; ++i) graphs.push_back({.kind = kind, .cause = cause, .step = i, .line = line});
+  return graphs;
+}
+
+// Five graphs in more than every tenth batch, or two seconds of compilation that are a tenth of the run.
+TEST(TpuRunAnalysis, ReportsNumbersThatCostTime) {
+  const std::string cause = "-lr changed from -0.1 to 0";
   EXPECT_EQ(
-      said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr changed from -0.1 to 0", 9}},
-           {.batches = 12}),
-      (Texts{"numbers whose value changed caused 2 graphs, which took 0.50 s to compile, last at training batch 9: -lr "
+      said(graphs_of(MissKind::kNumber, cause, 5), {.batches = 40}),
+      (Texts{"numbers whose value changed caused 5 graphs, which took 1.25 s to compile, last at training batch 5: -lr "
              "changed from -0.1 to 0; avoid the values 0, 1 and -1, and equal numbers; "
              "tpu.dialect: clean shows the run without this rule"}));
+  EXPECT_EQ(said(graphs_of(MissKind::kNumber, cause, 5), {.batches = 50}), Texts());
+  EXPECT_EQ(said(graphs_of(MissKind::kNumber, cause, 4), {.batches = 30}), Texts());
+  EXPECT_EQ(said(graphs_of(MissKind::kNumber, cause, 8), {.batches = 1000, .seconds = 19}).size(), 1U);
+  EXPECT_EQ(said(graphs_of(MissKind::kNumber, cause, 8), {.batches = 1000, .seconds = 21}), Texts());
 }
 
 TEST(TpuRunAnalysis, ReportsExponents) {
   EXPECT_EQ(
-      said({{MissKind::kFirst}, {MissKind::kAttribute, "p changed from 2 f64 to 3 f64", 4, {"h.lua", 5, 0}}},
-           {.batches = 12}),
-      (Texts{"changed exponents caused a graph, which took 0.25 s to compile, last at training batch 4: p "
+      said(graphs_of(MissKind::kAttribute, "p changed from 2 f64 to 3 f64", 5, {"h.lua", 5, 0}), {.batches = 12}),
+      (Texts{"changed exponents caused 5 graphs, which took 1.25 s to compile, last at training batch 5: p "
              "changed from 2 f64 to 3 f64 (h.lua:5); each exponent p of x ^ p is a separate graph; (p * x:log()):exp() "
              "takes p as an input"}));
 }

@@ -117,7 +117,9 @@ std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe,
                                .waits_at_mark_step = recipe.tpu.sync_wait,
                                .eager = recipe.tpu.eager,
                                .dialect = dialect_of(recipe),
-                               .max_graphs = recipe.tpu.max_graphs});
+                               .max_graphs = recipe.tpu.max_graphs,
+                               .short_batches = {.dropped_in_training = recipe.data.drop_last,
+                                                 .filled_in_evaluations = recipe.eval.pad_last.value_or(false)}});
 }
 
 // By schema::Backend.

@@ -169,8 +169,14 @@ std::vector<LowRankMatrix> low_rank_matrices(const CommSpec& comm, const nn::Par
   return matrices;
 }
 
+// Recorded without a source line: no line of a hook can change the numbers in it.
 Value compressed(ArrayValues& arrays, const StepBuilder& builder, int32_t buffer, Value sum) {
-  return Compression(arrays, builder, buffer).of(ops::detach(sum));
+  backends::Program& program = *sum.program;
+  const SourceMark line = program.mark();
+  program.set_mark(kNoMark);
+  const Value result = Compression(arrays, builder, buffer).of(ops::detach(sum));
+  program.set_mark(line);
+  return result;
 }
 
 }  // namespace runner::train
