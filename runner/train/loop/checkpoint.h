@@ -53,6 +53,7 @@ struct Checkpoint {
   // checkpoint without it), and Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
   int64_t max_micro_batch = 0;  // GradAccumulation::max_micro_batch
+  int64_t not_finite = 0;       // optimizer steps of the run that were skipped for this, not for a gradient overflow
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;

@@ -105,6 +105,7 @@ Checkpoint TrainState::checkpoint() {
           .global_batch = session.plan.global_batch_size(),
           .extra_steps = session.extra_steps(),
           .max_micro_batch = trainer.accumulation.max_micro_batch,
+          .not_finite = skipped_before + skipped,
           .counters = trainer.counters,
           .plateau = session.schedule.plateau(),
           .patience = patience,
@@ -142,6 +143,7 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
   next_accumulation = from.next_accumulation > 0 && !other_batches ? from.next_accumulation : session.accumulation();
   reached = {step(), from.reached_epoch, session.trainer.counters.samples};
   patience = from.patience;
+  skipped_before = from.not_finite;
   if (!session.trainer.stepper().is_local() || session.rank() == 0) session.trainer.metrics = from.metrics;
   const int64_t drawn = hooks != nullptr ? hooks->drawn() : 0;
   continues_hook = hooks != nullptr && !from.hook.empty();

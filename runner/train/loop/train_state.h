@@ -53,6 +53,7 @@ struct TrainState {
   bool evaluation_is_stale = false;  // weights were loaded after the last evaluation, or without one
   bool is_as_restored = false;       // no optimizer step since a checkpoint was restored
   int64_t skipped = 0;               // optimizer steps that were not finite, in this attempt
+  int64_t skipped_before = 0;        // in earlier attempts
   bool continues_hook = false;       // the hook continues from a checkpoint
   data::InputUse input;              // samples that the training loaders have read
 

@@ -362,7 +362,7 @@ void RankRun::predict_memory() {
 
 // With a loss scaler.
 void RankRun::warn_of_no_update() {
-  const int64_t steps = session_.trainer.counters.steps, not_finite = state_.skipped;
+  const int64_t steps = session_.trainer.counters.steps, not_finite = state_.skipped_before + state_.skipped;
   if (not_finite == steps)
     return record_.warn(
         fmt::format("no step has updated the weights: {} of {} steps were skipped: not finite", steps, steps));

@@ -171,7 +171,7 @@ void reset_progress(Checkpoint& state) {
   state.result = {};
   state.reached_epoch = 0;
   state.accumulation = state.next_accumulation = 0;
-  state.used = state.global_batch = state.extra_steps = 0;
+  state.used = state.global_batch = state.extra_steps = state.not_finite = 0;
   state.patience = {};
   state.metrics = {};
   state.hook.clear();

@@ -116,7 +116,7 @@ std::optional<PendingEvents> pending_of(const Json& document) {
 }  // namespace
 
 std::string run_document(const Checkpoint& state, const std::vector<std::string>& optimizers) {
-  return Json{
+  Json document{
       {"version", state.ranks > 1 ? kVersion : kVersion - 1},
       {"ranks", state.ranks},
       {"epoch", state.position.epoch},
@@ -148,8 +148,9 @@ std::string run_document(const Checkpoint& state, const std::vector<std::string>
       {"hook", state.hook},
       {"encoding", state.encoding.to_json()},
       {"train_data", state.train_data},
-      {"eval_data", state.eval_data}}
-      .dump();
+      {"eval_data", state.eval_data}};
+  if (state.not_finite > 0) document["not_finite"] = state.not_finite;
+  return document.dump();
 }
 
 Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
@@ -175,6 +176,7 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
     state.global_batch = document.value("global_batch", int64_t{0});
     state.extra_steps = document.value("extra_steps", int64_t{0});
     state.max_micro_batch = document.value("most_at_once", int64_t{0});
+    state.not_finite = document.value("not_finite", int64_t{0});
     state.counters = counters_of(document, optimizers);
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
