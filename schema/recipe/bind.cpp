@@ -104,6 +104,14 @@ class Binder {
     return keys;
   }
 
+  // Whether a section has the name of a backend, which other programs choose by `cpu: true`.
+  static bool is_backend(std::string_view section) {
+    const std::span<const Field> rows = find_fields("backend");
+    return std::ranges::any_of(rows, [&](const Field& field) {
+      return std::ranges::find(field.choices, section, &Choice::name) != field.choices.end();
+    });
+  }
+
   void wrong_section(std::string_view schema, const std::string& path, const YamlNode& node) {
     broken(path);
     if (node.kind == YamlNode::Kind::kInvalid) return;
@@ -112,6 +120,7 @@ class Binder {
     const bool named = !type.empty() && node.kind == YamlNode::Kind::kScalar;
     if (named)
       hint = fmt::format("write {}: {{type: {}{}}}", path, node.text, required_with(type[0].parent, node.text));
+    if (node.kind == YamlNode::Kind::kScalar && is_backend(path)) hint = fmt::format("write backend: {}", path);
     report_.add(ErrorId::kWrongType, node.place, path,
                 fmt::format("{} must be a section, got {}", path, describe(node)), hint);
   }

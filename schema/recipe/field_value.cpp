@@ -151,6 +151,14 @@ class ValueReader {
     return fmt::format("write {} of them, such as {}", field_.count, field_.defaults.back().value);
   }
 
+  // For `backend: {cpu: true}` instead of `backend: cpu`.
+  std::string hint_of_choice_as_key() const {
+    if (node_.kind != YamlNode::Kind::kMap || node_.members.size() != 1) return "";
+    const std::string& name = node_.members[0].key;
+    const bool is_known = std::ranges::find(field_.choices, name, &Choice::name) != field_.choices.end();
+    return is_known ? fmt::format("write {}: {}", path_, name) : "";
+  }
+
   std::optional<Value> read_list() {
     Field element = field_;
     element.is_list = false;
@@ -173,7 +181,7 @@ class ValueReader {
   }
 
   std::optional<Value> read_one() {
-    if (node_.kind != YamlNode::Kind::kScalar) return wrong_type();
+    if (node_.kind != YamlNode::Kind::kScalar) return wrong_type(hint_of_choice_as_key());
     switch (field_.type) {
       case FieldType::kBoolean: return read_boolean();
       case FieldType::kInteger: return read_integer();
