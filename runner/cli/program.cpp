@@ -47,7 +47,8 @@ int report_failure(const Error& error, const CommandCall& call, bool json, repor
   if (!json) return exit_code(error.kind());
   const auto document = call.command != nullptr ? *call.command->failure_document : report::failure_document;
   try {
-    out.data(document(error));
+    const std::string contents = document(error);
+    out.data(call.options ? document_with_store_option(contents, *call.options) : contents);
   } catch (const Error&) {
     // Writing to standard output failed, which has been reported.
   }

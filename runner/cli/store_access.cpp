@@ -10,6 +10,7 @@
 
 #include "runner/formats/used_files.h"
 #include "runner/report/format.h"
+#include "schema/base/json.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::cli {
@@ -115,6 +116,27 @@ std::string with_store_option(std::string text, const Options& options) {
     }
   }
   return text;
+}
+
+namespace {
+
+json::Value value_with_store_option(const json::Value& value, const Options& options) {
+  if (const auto* const text = value.text()) return with_store_option(*text, options);
+  if (const json::Object& members = json::members_of(value); !members.empty()) {
+    json::Object object;
+    for (const auto& [key, member] : members) object.emplace_back(key, value_with_store_option(member, options));
+    return object;
+  }
+  const json::List& elements = json::elements_of(value);
+  if (elements.empty()) return value;
+  return json::list_of(elements, [&](const json::Value& each) { return value_with_store_option(each, options); });
+}
+
+}  // namespace
+
+std::string document_with_store_option(std::string document, const Options& options) {
+  if (options.db.empty()) return document;
+  return json::text(value_with_store_option(json::parse(document), options));
 }
 
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,

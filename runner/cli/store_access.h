@@ -22,6 +22,8 @@ store::Store open_store(const Options& options, store::Access access = store::Ac
 // Adds `--db PATH`, if it was given, to the commands on runs that a text advises: "`runner ls`" and "next: runner show
 // ID" at the end of a line.
 std::string with_store_option(std::string text, const Options& options);
+// The same for all texts of a JSON document.
+std::string document_with_store_option(std::string document, const Options& options);
 
 // Returns the runs that each selector names (store::find_runs), each run once. Throws Error(kNotFound) if a selector
 // names none.

@@ -23,11 +23,19 @@
 namespace runner::cli {
 namespace {
 
-// Informs the Interrupt when the run begins, and prints `note` then if it is not empty.
+// Informs the Interrupt when the run begins, and prints `note` then if it is not empty. Commands in warnings and notices
+// get the store that was given.
 class RunReporter : public report::ProgressReporter {
  public:
-  RunReporter(report::Output& out, bool quiet, std::string note, Interrupt& interrupt)
-      : ProgressReporter(out, quiet), out_(out), note_(std::move(note)), interrupt_(interrupt) {}
+  RunReporter(report::Output& out, const Options& options, bool quiet, std::string note, Interrupt& interrupt)
+      : ProgressReporter(out, quiet), out_(out), options_(options), note_(std::move(note)), interrupt_(interrupt) {}
+
+  void on_warning(std::string_view text) override {
+    ProgressReporter::on_warning(with_store_option(std::string(text), options_));
+  }
+  void on_notice(std::string_view text) override {
+    ProgressReporter::on_notice(with_store_option(std::string(text), options_));
+  }
 
   void on_start(std::string_view run, std::string_view name) override {
     interrupt_.run_has_begun(true);
@@ -37,6 +45,7 @@ class RunReporter : public report::ProgressReporter {
 
  private:
   report::Output& out_;
+  const Options& options_;
   std::string note_;
   Interrupt& interrupt_;
 };
@@ -134,14 +143,14 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
   train::RunResult result;
   {
     Interrupt interrupt(out.live());
-    RunReporter observer(out, quiet, attempt.start.note, interrupt);
+    RunReporter observer(out, options, quiet, attempt.start.note, interrupt);
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {
     out.colored_talk(with_store_option(report::error_text(result.error->text, out.talk_color()), options));
   }
   out.colored_data(options.json
-                       ? report::run_document(result)
+                       ? document_with_store_option(report::run_document(result), options)
                        : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options));
   return result.exit_code;
 }

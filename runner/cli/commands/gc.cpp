@@ -30,9 +30,11 @@ int64_t grace_ms(const GcOptions& options) {
 void talk_kept_space(store::Store& store, const GcOptions& options, report::Output& out) {
   const store::TrashUse trash = store::trash_use(store);
   if (trash.runs > 0)
-    out.say(fmt::format("{} with {} {} in the trash until {}; `runner gc --grace 0` deletes {} now",
-                        count_text(trash.runs, "run"), report::bytes_text(trash.bytes), trash.runs == 1 ? "is" : "are",
-                        utc_time(trash.newest_ms + grace_ms(options)).substr(0, 10), trash.runs == 1 ? "it" : "them"));
+    out.say(with_store_option(
+        fmt::format("{} with {} {} in the trash until {}; `runner gc --grace 0` deletes {} now",
+                    count_text(trash.runs, "run"), report::bytes_text(trash.bytes), trash.runs == 1 ? "is" : "are",
+                    utc_time(trash.newest_ms + grace_ms(options)).substr(0, 10), trash.runs == 1 ? "it" : "them"),
+        options));
   if (const int64_t held = store::held_bytes(store); held > 0)
     out.say(
         fmt::format("another process reads the store; {} are released when it has ended", report::bytes_text(held)));

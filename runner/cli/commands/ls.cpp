@@ -44,7 +44,7 @@ int ls(const LsOptions& options, report::Output& out) {
   } else if (selection.runs.empty()) {
     out.talk(!options.where.empty() ? "no run matches\n"
              : options.trash        ? "the trash is empty\n"
-                                    : "no runs yet; `runner exec RECIPE` records one\n");
+                                    : with_store_option("no runs yet; `runner exec RECIPE` records one\n", options));
   } else {
     const report::Table table =
         has_default_columns ? report::runs_table(selection) : report::selection_table(selection);

@@ -41,9 +41,11 @@ int rm(const RmOptions& options, report::Output& out) {
   if (options.purge) std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id > b.id; });
   for (const store::RunRow& run : runs) {
     options.purge ? store::remove_run(store, run.id) : store::trash_run(store, run.id);
-    out.say(options.purge ? fmt::format("removed run {} ({})", run.uid, run.name)
-                          : fmt::format("run {} ({}) is in the trash; `runner restore {}` restores it", run.uid,
-                                        run.name, run.uid));
+    out.say(options.purge
+                ? fmt::format("removed run {} ({})", run.uid, run.name)
+                : with_store_option(fmt::format("run {} ({}) is in the trash; `runner restore {}` restores it", run.uid,
+                                                run.name, run.uid),
+                                    options));
   }
   if (options.json)
     out.data(json::text(

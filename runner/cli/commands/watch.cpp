@@ -71,12 +71,13 @@ std::string screen_of(store::Store& store, const Look& look, int width, bool col
                     {.title = loss->name, .x_label = "step", .width = width, .height = kPlotHeight, .color = color});
 }
 
-int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
+int exit_code_of(store::Store& store, const Look& look, const Options& options, report::Output& out) {
   if (look.run.status == store::RunStatus::kCrashed) {
     const bool has_state = !store::list_states(store, look.run.id, /*for_resume=*/true).empty();
-    out.say(fmt::format(
-        "run {0} has crashed: its process no longer exists; {1}", look.run.uid,
-        has_state ? fmt::format("`runner resume {}` continues it", look.run.uid) : "it has no state to resume from"));
+    out.say(with_store_option(fmt::format("run {0} has crashed: its process no longer exists; {1}", look.run.uid,
+                                          has_state ? fmt::format("`runner resume {}` continues it", look.run.uid)
+                                                    : "it has no state to resume from"),
+                              options));
     return exit_code(ErrorKind::kRun);
   }
   return look.run.exit_code.value_or(0);
@@ -106,7 +107,7 @@ int watch(const RunOptions& options, report::Output& out) {
     } else if (!out.live()) {
       out.data(line_of(look));
     }
-    return exit_code_of(store, look, out);
+    return exit_code_of(store, look, options, out);
   }
 }
 
