@@ -31,6 +31,14 @@ std::optional<std::string> crowding_warning(const schema::Recipe& recipe) {
   return std::nullopt;
 }
 
+std::optional<std::string> shared_cores_warning(const schema::Recipe& recipe) {
+  if (!recipe.enable_cpu_affinity) return std::nullopt;
+  const auto cores = std::ssize(backends::usable_core_ids());
+  if (cores == 0 || cores >= recipe.num_processes) return std::nullopt;  // 0: the run reports it as an error
+  return fmt::format("enable_cpu_affinity: {} processes share {}; each process gets one core", recipe.num_processes,
+                     cores == 1 ? "a core" : fmt::format("{} cores", cores));
+}
+
 // Variables with which PyTorch/XLA and Accelerate change the precision of a script. They do not change a run, and their
 // users may not know: reports those that ask for something else than the recipe.
 std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
@@ -60,7 +68,8 @@ std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
 std::vector<std::string> start_warnings(const schema::ReadResult& recipe) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
   for (std::string& text : ignored_variables(recipe.recipe)) warnings.push_back(std::move(text));
-  if (auto text = crowding_warning(recipe.recipe)) warnings.push_back(std::move(*text));
+  for (auto text : {crowding_warning(recipe.recipe), shared_cores_warning(recipe.recipe)})
+    if (text) warnings.push_back(std::move(*text));
   if (!rounds_to_bf16(recipe.recipe)) return warnings;
   for (std::string& text : optim::bf16_warnings(recipe)) warnings.push_back(std::move(text));
   return warnings;

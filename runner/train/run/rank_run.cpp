@@ -1,7 +1,6 @@
 #include "runner/train/run/rank_run.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,15 +31,6 @@ std::vector<std::vector<int>> cores_by_rank(const schema::Recipe& recipe) {
   const std::vector<int> cores = backends::usable_core_ids();
   RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: cannot list the cores of the system");
   return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
-}
-
-// Returns a warning if there are more processes than cores.
-std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& cores) {
-  std::set<int> all;
-  for (const std::vector<int>& share : cores) all.insert(share.begin(), share.end());
-  if (all.size() >= cores.size()) return std::nullopt;
-  return fmt::format("enable_cpu_affinity: {} processes share {}; each process gets one core", cores.size(),
-                     all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
 }
 
 // The key includes the CPU features, since kernels and their memory needs depend on them.
@@ -243,8 +233,7 @@ void RankRun::follow() {
 }
 
 void RankRun::warn_at_start() {
-  record_.warn_of_all(request_.warnings);
-  if (const auto text = crowd_warning(cores_)) record_.warn(*text);
+  for (const std::string& text : request_.warnings) record_.warn(text, /*is_shown=*/request_.warnings_are_shown);
   warn_of_fit();
   record_.warn_of_all(session_.data.warnings);
   record_.warn_of_all(session_.plan_warnings());

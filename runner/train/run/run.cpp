@@ -11,6 +11,7 @@
 #include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
+#include "schema/base/secrets.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/unrecorded.h"
 #include "schema/recipe/field_words.h"
@@ -19,10 +20,14 @@ namespace runner::train {
 
 namespace {
 
-RunResult run_with_processes(const RunRequest& request) {
+RunResult run_with_processes(RunRequest request) {
   constexpr int kMany = 64;  // takes a second
   const auto processes = static_cast<int>(request.recipe.num_processes);
-  if (processes >= kMany) request.observer.on_notice(fmt::format("starting {} processes", processes));
+  if (processes >= kMany) {
+    for (const std::string& text : request.warnings) request.observer.on_warning(hide_secrets(text));
+    request.warnings_are_shown = true;
+    request.observer.on_notice(fmt::format("starting {} processes", processes));
+  }
   RankProcesses ranks(processes, {.job = request.rank_start.job,
                                   .timeout = collective_timeout(request.recipe),
                                   .program = request.rank_start.program,

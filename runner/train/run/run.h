@@ -145,6 +145,7 @@ struct RankStart {
 struct RunRequest {
   const schema::Recipe& recipe;
   std::vector<std::string> warnings = {};  // of the recipe
+  bool warnings_are_shown = false;         // the observer has them already
   RunOrigin origin = {};
   RunRecording recording = {};
   RankStart rank_start = {};

@@ -158,11 +158,11 @@ void RunRecord::event(store::Level level, std::string kind, std::string json) {
   if (writer_) writer_->event(level, std::move(kind), hide_secrets(std::move(json)));
 }
 
-void RunRecord::warn(const std::string& message) {
+void RunRecord::warn(const std::string& message, bool is_shown) {
   const std::string text = hide_secrets(message);
   result.warnings.push_back(text);
   event(store::Level::kWarning, "warning", event_json(text));
-  request_.observer.on_warning(text);
+  if (!is_shown) request_.observer.on_warning(text);
 }
 
 void RunRecord::warn_of_all(const std::vector<std::string>& texts) {

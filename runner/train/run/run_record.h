@@ -58,8 +58,8 @@ class RunRecord {
   const MetricRecorder& points() const { return *recorder_; }
   CheckpointSaver& checkpoints() { return *saver_; }
 
-  // Also notifies the observer.
-  void warn(const std::string& text);
+  // Also notifies the observer, unless it has the text already (`is_shown`).
+  void warn(const std::string& text, bool is_shown = false);
   void warn_of_all(const std::vector<std::string>& texts);
   void event(store::Level level, std::string kind, std::string json);
   // Call after the first optimizer step. Starts collecting provenance that takes long.
