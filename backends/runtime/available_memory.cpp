@@ -81,14 +81,14 @@ size_t available_memory() {
   return std::min({of_machine(), of_control_groups(), of_address_space()});
 }
 
-void check_available(size_t bytes) {
+void check_available(size_t bytes, size_t taken) {
   if (bytes < kLarge) return;
   constexpr double kGiB = 1 << 30;
   const size_t available = available_memory();
-  RUN_CHECK(bytes <= available, ErrorKind::kRun,
+  RUN_CHECK(bytes <= taken || bytes - taken <= available, ErrorKind::kRun,
             "out of memory: tensors need {:.1f} GiB, but this machine has {:.1f} GiB free; use a smaller model or "
             "data.batch_size",
-            static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB);
+            static_cast<double>(bytes) / kGiB, static_cast<double>(available + taken) / kGiB);
 }
 
 }  // namespace runner::backends

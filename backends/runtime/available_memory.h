@@ -9,7 +9,8 @@ namespace runner::backends {
 // its address space (RLIMIT_AS). Returns the maximum of size_t if the limits are unknown.
 size_t available_memory();
 
-// Throws Error(kRun) if `bytes` for tensors exceed the available memory. Small sizes are not checked.
-void check_available(size_t bytes);
+// Throws Error(kRun) if `bytes` for tensors, of which `taken` are allocated, exceed the available memory. Small sizes
+// are not checked.
+void check_available(size_t bytes, size_t taken = 0);
 
 }  // namespace runner::backends

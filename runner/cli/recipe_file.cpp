@@ -23,4 +23,9 @@ schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output
   return recipe;
 }
 
+void set_place_of_key(Error& error, const schema::ReadResult& recipe) {
+  const std::string& key = error.in_recipe().key;
+  if (!key.empty() && !recipe.is_recorded(key)) error.set_mark_of_key(recipe.mark_of(key));
+}
+
 }  // namespace runner::cli

@@ -16,4 +16,18 @@ std::string environment_text(const schema::ReadResult& recipe);
 // which environment variables the recipe reads: a recipe of another author could read more than its user expects.
 schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false);
 
+// Adds to an error about a key of the recipe where the key is set. Recorded recipes have no places.
+void set_place_of_key(Error& error, const schema::ReadResult& recipe);
+
+// Returns work(). Calls set_place_of_key() for its errors.
+template <class Work>
+auto at_recipe_key(const schema::ReadResult& recipe, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    set_place_of_key(error, recipe);
+    throw;
+  }
+}
+
 }  // namespace runner::cli

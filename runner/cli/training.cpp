@@ -6,6 +6,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
 #include "runner/cli/rank.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
@@ -23,8 +24,8 @@
 namespace runner::cli {
 namespace {
 
-// Informs the Interrupt when the run begins, and prints `note` then if it is not empty. Commands in warnings and notices
-// get the store that was given.
+// Informs the Interrupt when the run begins, and prints `note` then if it is not empty. Commands in warnings get the
+// store that was given.
 class RunReporter : public report::ProgressReporter {
  public:
   RunReporter(report::Output& out, const Options& options, bool quiet, std::string note, Interrupt& interrupt)
@@ -71,6 +72,7 @@ auto about_recipe(const schema::ReadResult& recipe, Work work) {
                    .name = {},
                    .backend = schema::display_text(recipe.find("backend")->value),
                    .num_processes = recipe.recipe.num_processes});
+    set_place_of_key(error, recipe);
     throw;
   }
 }

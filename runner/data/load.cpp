@@ -49,6 +49,7 @@ Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_
   } catch (Error& error) {
     // The message of a file that was given on the command line has its name.
     if (error.message().find(name) == std::string::npos) error.note("while reading " + name);
+    error.set_key(spec.path.empty() ? name : name + ".path");
     throw;
   }
 }
@@ -184,10 +185,10 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
   if (spec.eval.has_value()) {
     sections.eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
     sections.files.insert(sections.files.end(), sections.eval->files.begin(), sections.eval->files.end());
-    check_encoding(*sections.eval, encoding, "data.eval");
+    about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
     if (encoding.predicts_tokens) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
-    split_train(sections, spec, seed);
+    about_key("data.split", [&] { split_train(sections, spec, seed); });
   }
   return sections;
 }
@@ -205,7 +206,7 @@ std::vector<int64_t> count_classes(const Sections& sections, bool is_new, std::v
   append(warnings, label_warnings(encoding, *train));
   if (!eval) return counts;
   const std::vector<int64_t> of_eval = class_counts(*eval, encoding, rows.eval);
-  if (eval != train && is_new) check_common_classes(encoding, counts, of_eval);
+  if (eval != train && is_new) about_key("data.eval", [&] { check_common_classes(encoding, counts, of_eval); });
   append(warnings, class_warnings(encoding, counts, of_eval, eval == train));
   return counts;
 }
@@ -322,14 +323,16 @@ void check_probabilities(const Dataset& set, schema::Loss loss, const ReadOption
 
 Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe) {
   const schema::TrainSpec& train = recipe.train;
-  Data data = load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe);
+  Data data = about_key("data.train", [&] {
+    return load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe);
+  });
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
   if (schema::facts_of(train.loss).needs_probabilities) {
     const ReadOptions options{.has_recipe = has_recipe};
-    check_probabilities(data.train, train.loss, options);
-    if (data.eval) check_probabilities(*data.eval, train.loss, options);
+    about_key("data.train", [&] { check_probabilities(data.train, train.loss, options); });
+    if (data.eval) about_key("data.eval", [&] { check_probabilities(*data.eval, train.loss, options); });
   }
   if (data.eval && recipe.eval.batches) {
     int64_t samples = 0;

@@ -108,6 +108,11 @@ void set(json::Object& object, std::string_view key, json::Value value) {
   object.emplace_back(key, std::move(value));
 }
 
+// Place of the error, else of the recipe's key that it is about.
+const SourceMark& place_of(const Error& error) {
+  return error.where().file.empty() ? error.in_recipe().mark : error.where();
+}
+
 // Adds an error to an existing document.
 std::string failed(json::Object document, const Error& error) {
   set(document, "exit_code", exit_code(error.kind()));
@@ -116,7 +121,8 @@ std::string failed(json::Object document, const Error& error) {
     message = recipe->diagnostics().front().message;  // the first one represents all
     set(document, "errors", json::member(json::parse(schema::render_json(recipe->diagnostics())), "errors"));
   }
-  set(document, "error", error_json(message, error.where().file, error.where().line));
+  const SourceMark& where = place_of(error);
+  set(document, "error", error_json(message, where.file, where.line));
   return json::text(document);
 }
 
@@ -303,13 +309,21 @@ std::string failed_run_document(const Error& error) {
   return failed(run_json(result), error);
 }
 
+std::string check_document(const std::vector<std::string>& warnings) {
+  return json::text(json::Object{
+      {"ok", true}, {"errors", json::List{}}, {"warnings", json::list_of(warnings, [](const std::string& warning) {
+                                                 return hide_secrets(warning);
+                                               })}});
+}
+
 std::string failed_check_document(const Error& error) {
   // An error outside the recipe, such as in a data file; failed() replaces the list by those of a recipe.
+  const SourceMark& where = place_of(error);
   const json::Object fault{{"id", json::Value()},
-                           {"file", json::or_null(error.where().file)},
-                           {"line", positive_or_null(error.where().line)},
-                           {"column", positive_or_null(error.where().column)},
-                           {"key", ""},
+                           {"file", json::or_null(where.file)},
+                           {"line", positive_or_null(where.line)},
+                           {"column", positive_or_null(where.column)},
+                           {"key", error.in_recipe().key},
                            {"message", hide_secrets(std::string(error.text()))},
                            {"hint", ""}};
   return failed({{"ok", false}, {"errors", json::List{fault}}}, error);

@@ -26,6 +26,8 @@ std::string run_document(const train::RunResult& result);
 std::string failure_document(const Error& error);
 // Like failure_document(), with the other keys of run_document(), for a run that was not created.
 std::string failed_run_document(const Error& error);
+// Result of `check` for a valid recipe.
+std::string check_document(const std::vector<std::string>& warnings);
 // Like failure_document(), with the key "ok" of `check`.
 std::string failed_check_document(const Error& error);
 

@@ -52,6 +52,19 @@ class Error : public std::exception {
   const Run& run() const { return run_; }
   void set_run(Run run) { run_ = std::move(run); }
 
+  // Key of the recipe that the error is about, such as "data.train", and its place there. Empty if unknown. For JSON
+  // documents; the messages name the key.
+  struct RecipePlace {
+    std::string key;
+    SourceMark mark;
+  };
+  const RecipePlace& in_recipe() const { return in_recipe_; }
+  // Sets the key if there is none yet.
+  void set_key(std::string_view key) {
+    if (in_recipe_.key.empty()) in_recipe_.key = key;
+  }
+  void set_mark_of_key(SourceMark mark) { in_recipe_.mark = std::move(mark); }
+
   // Adds context while the stack unwinds ("while reading data.train"). Returns *this, for `throw e.note(…)`.
   Error& note(std::string_view text);
   // Sets the place if there is none yet.
@@ -66,7 +79,19 @@ class Error : public std::exception {
   std::string place_;  // "h.lua:3: "
   std::string what_;
   Run run_;
+  RecipePlace in_recipe_;
 };
+
+// Returns work(). Its errors are about `key`, unless they name another one.
+template <class Work>
+auto about_key(std::string_view key, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.set_key(key);
+    throw;
+  }
+}
 
 // Throws Error(kind) with the formatted message.
 [[noreturn, gnu::cold]] void fail_formatted(ErrorKind kind, fmt::string_view format, fmt::format_args args);

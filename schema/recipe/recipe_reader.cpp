@@ -63,6 +63,7 @@ const Leaf* ReadResult::find(std::string_view path) const {
 
 Place ReadResult::place_of(std::string_view path) const {
   const Leaf* leaf = find(path);
+  if (leaf == nullptr) leaf = find_leaf(sections, path);
   for (; leaf == nullptr && !path.empty(); leaf = find_leaf(sections, path)) {
     const size_t dot = path.rfind('.');
     path = path.substr(0, dot == std::string_view::npos ? 0 : dot);

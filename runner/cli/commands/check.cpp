@@ -50,12 +50,15 @@ int check(const CheckOptions& options, report::Output& out) {
   if (options.static_only) {
     unrecorded([&] { usable_hooks(recipe, lua::hooks_maker({}, printer(out)))(recipe.recipe); });
   } else {
-    trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe, printer(out)); }); });
+    trial = unrecorded([&] {
+      return at_recipe_key(recipe, [&] { return in_hook_file([&] { return try_out(recipe, printer(out)); }); });
+    });
   }
-  for (const auto& warnings : {train::start_warnings(recipe), trial.warnings})
-    for (const std::string& text : warnings) out.colored_talk(report::warning_text(text, out.talk_color()));
+  std::vector<std::string> warnings = train::start_warnings(recipe);
+  warnings.insert(warnings.end(), trial.warnings.begin(), trial.warnings.end());
+  for (const std::string& text : warnings) out.colored_talk(report::warning_text(text, out.talk_color()));
   if (options.json) {
-    out.data(schema::render_json({}));
+    out.data(report::check_document(warnings));
   } else {
     out.data(fmt::format("{} is a valid recipe\n", options.recipe));
     if (!trial.labels.empty()) out.data(trial.labels + '\n');

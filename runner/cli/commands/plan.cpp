@@ -78,7 +78,7 @@ std::optional<train::RunForecast> graphs_of(const train::Session& session, const
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
-// Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
+// Throws if the model does not fit the data or the memory. A forecast of graphs reports such errors itself.
 report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
                                  const train::Print& print) {
   report::PlanForecast forecast{.graphs = graphs_of(session, print)};
@@ -91,6 +91,7 @@ report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, c
     forecast.steps = check.estimate;
     if (!check.estimate) forecast.unknown = fmt::format("{}{}", kUnknown, check.unknown);
   } catch (const backends::OutOfMemory&) {
+    if (!forecast.graphs) throw;  // else their table shows what does not fit
     forecast.unknown = "does not fit; `runner estimate` says what to change";
   }
   return forecast;
@@ -127,7 +128,7 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, r
 int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = read_recipe_file(options, out);
-  const PlanReport plan = unrecorded([&] { return plan_of(read, options, out); });
+  const PlanReport plan = unrecorded([&] { return at_recipe_key(read, [&] { return plan_of(read, options, out); }); });
   for (const std::string& text : plan.warnings) out.colored_talk(report::warning_text(text, out.talk_color()));
   out.colored_data(plan.text);
   return 0;

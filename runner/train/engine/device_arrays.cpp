@@ -23,7 +23,7 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
 
 nn::InitialWeights initial_weights(const schema::ModelSpec& model, const nn::ParameterSet& parameters) {
   if (model.init_from.empty()) return {};
-  return nn::InitialWeights({model.init_from, model.rename}, parameters);
+  return about_key("model.init_from", [&] { return nn::InitialWeights({model.init_from, model.rename}, parameters); });
 }
 
 }  // namespace
@@ -46,9 +46,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
 }
 
 void DeviceArrays::allocate(const std::function<void()>& halt) {
-  const bool is_first = ranks_ == nullptr || ranks_->rank() == 0;
-  if (is_first)  // before the first of the arrays takes memory
-    backends::check_available(static_cast<size_t>(memory().total_of(ranks_ != nullptr ? ranks_->size() : 1)));
+  check_machine_memory(/*temporary=*/0);
   if (are_shared()) {
     announce();
     SharedArrays shared = share_arrays(layout_, *shard_, device_, *ranks_, sum_source() == SumSource::kRows);
@@ -339,6 +337,15 @@ std::optional<int64_t> DeviceArrays::memory_left() const {
       "out of memory: parameters, gradients and optimizer state need {}, limit {} per process; use a smaller model",
       schema::readable_size(arrays), schema::readable_size(*limit));
   return *limit - arrays;
+}
+
+void DeviceArrays::check_machine_memory(int64_t temporary) const {
+  if (ranks_ != nullptr && ranks_->rank() > 0) return;
+  const int64_t processes = ranks_ != nullptr ? ranks_->size() : 1;
+  MemoryUse use = memory();
+  const int64_t taken = arrays_.empty() ? 0 : use.total_of(processes);
+  use.activations += temporary;
+  backends::check_available(static_cast<size_t>(use.total_of(processes)), static_cast<size_t>(taken));
 }
 
 }  // namespace runner::train

@@ -133,6 +133,9 @@ class DeviceArrays {
   // Returns how much memory a process may use in addition to the arrays; none if there is no limit or the device
   // reports exhaustion itself. Throws Error(kRun) if the arrays themselves exceed the limit.
   std::optional<int64_t> memory_left() const;
+  // Throws Error(kRun) if the machine has too little memory for the arrays and the `temporary` memory of a step, in all
+  // processes. Only rank 0 checks.
+  void check_machine_memory(int64_t temporary) const;
 
  private:
   std::span<const std::shared_ptr<backends::Buffer>> factored_of_all(const FactoredLayout* factored) const;

@@ -60,8 +60,11 @@ std::shared_ptr<backends::Executable> StepMemory::compiled(const TrainingStep& s
 }
 
 void StepMemory::prepare(const StepShape& shape) {
-  if (!may_read_values() && shape.batch > 0)
-    parts_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
+  if (!may_read_values() && shape.batch > 0) {
+    const auto step = compiled(step_of(shape.batch, shape.first, shape.last));
+    parts_.executor.check_memory("forward, backward", *step);
+    parts_.arrays.check_machine_memory(static_cast<int64_t>(step->arena_bytes()));
+  }
   if (!parts_.arrays.shard()) return;
   const SharedStep update = stepper_.update_step(stepper_.factored_layout(shape.batch));
   parts_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);

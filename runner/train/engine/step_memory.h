@@ -25,7 +25,7 @@ class StepMemory {
   StepMemory(const EngineParts& parts, Stepper& stepper, Forward& forward)
       : parts_(parts), stepper_(stepper), forward_(forward) {}
 
-  // Compiles a training step before its first use, to find mismatches before a run begins.
+  // Compiles a training step before its first use, to find mismatches and too little memory before a run begins.
   void prepare(const StepShape& shape);
   // On lazy devices, before arrays are allocated: compiles all kinds of training steps, and the evaluation step for
   // batches of `evaluation_batch` samples (0: none), and checks that each fits into device memory.

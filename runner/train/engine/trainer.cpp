@@ -72,6 +72,11 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
   device_.set_state_tensors(layout_.tensors());
 }
 
+void Trainer::check_memory() {
+  executor_.set_memory(arrays_.memory_left());
+  arrays_.check_machine_memory(/*temporary=*/0);
+}
+
 void Trainer::allocate() {
   executor_.set_memory(arrays_.memory_left());
   arrays_.allocate([this] { executor_.check_halt(); });

@@ -52,6 +52,9 @@ class Trainer {
   // Allocates the arrays and writes the initial parameters. Call before anything runs, reads or writes. Collective. The
   // ranks share one copy of the weights (shard.h), unless a hook has its own training loop.
   void allocate();
+  // Throws Error(kRun) if the limit of the process or the memory of the machine is too small for the arrays. allocate()
+  // does so too.
+  void check_memory();
   // See Optimizers::set_length(). Call before a step is compiled.
   void set_length(const optim::RunLength& run) { optimizers_.set_length(recipe_.train, run); }
   // Keeps gradients between micro-batches too. Call before a step is compiled.

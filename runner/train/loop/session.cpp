@@ -69,7 +69,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       has_training_step(has(hooks, HookEntry::kTrainingStep)),
       ranks(ranks_),
       hooks_(hooks) {
-  check_warmup(recipe.scheduler, length);
+  about_key("scheduler.warmup", [&] { check_warmup(recipe.scheduler, length); });
   trainer.set_length(length);
   if (has(hooks, HookEntry::kSchedule)) use_hook_schedule();
 }
@@ -136,6 +136,8 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
+  if (data.encoding.label_kind == data::LabelKind::kClass && data.encoding.outputs == 1)
+    warnings.emplace_back("all labels are of one class; the model cannot learn anything");
   if (auto text = end_of_schedule_warning()) warnings.push_back(std::move(*text));
   if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)
     warnings.push_back(

@@ -9,6 +9,11 @@ namespace runner::train {
 
 namespace {
 
+// Whether the device models memory of its own.
+bool has_device_memory(const Session& session) {
+  return session.device->has_own_memory() || session.device->traces_graphs();
+}
+
 // Transforms the first samples of the data. What the transform prints is discarded.
 void try_transform(const Session& session, Hooks& hooks) {
   const RunStandIn run(&hooks, {.steps = session.length.total_steps});
@@ -16,15 +21,34 @@ void try_transform(const Session& session, Hooks& hooks) {
       .next();
 }
 
+// Throws like a run if the process or the machine has too little memory for the arrays and the first step. The memory
+// of a device model is checked by estimate_steps().
+void check_host_memory(TrialRank& trial, const Session& session) {
+  Trainer& trainer = trial.trainer();
+  trainer.check_memory();
+  if (has_device_memory(session) || session.recipe.train.auto_batch_size) return;
+  trial.compile([&] {
+    trainer.step_memory().prepare(
+        {.batch = session.plan.slice(0, 0).size(), .last = session.plan.optimizer_step(0).steps == 1});
+  });
+}
+
 }  // namespace
 
 StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks) {
   const schema::Recipe& recipe = session.recipe;
   if (has(hooks, HookEntry::kTransform)) try_transform(session, *hooks);
-  if (session.data.eval) Evaluator(session.trainer, *session.data.eval, recipe, hooks);
+  if (session.data.eval)
+    about_key("eval.metrics", [&] { Evaluator(session.trainer, *session.data.eval, recipe, hooks); });
+  const std::unique_ptr<Hooks> trial_hooks = make_hooks(recipe);
+  TrialRank trial(recipe, session.length.total_steps, session.data.encoding, *session.device, trial_hooks.get());
   try {
-    return {.estimate = estimate_steps(recipe, session.data, session.plan, *session.device, make_hooks(recipe).get()),
-            .unknown = {}};
+    if (!has_device_memory(session)) check_host_memory(trial, session);
+    StepCheck check{
+        .estimate = estimate_steps(trial, recipe, session.data, session.plan, *session.device, trial_hooks.get()),
+        .unknown = {}};
+    if (has_device_memory(session)) check_host_memory(trial, session);
+    return check;
   } catch (const UnknownBeforeRun& error) {
     return {.estimate = {}, .unknown = error.reason()};
   }

@@ -49,8 +49,13 @@ bool saves_after_evaluations(const schema::Recipe& recipe) {
 
 StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks) {
-  if (has(hooks, HookEntry::kTrain)) throw UnknownBeforeRun("the hook's own training loop decides about the steps");
   TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
+  return estimate_steps(trial, recipe, data, plan, device, hooks);
+}
+
+StepEstimate estimate_steps(TrialRank& trial, const schema::Recipe& recipe, const data::Data& data,
+                            const data::DataPlan& plan, backends::ModelledDevice& device, Hooks* hooks) {
+  if (has(hooks, HookEntry::kTrain)) throw UnknownBeforeRun("the hook's own training loop decides about the steps");
   const auto max_micro_batch =
       recipe.train.auto_batch_size
           ? std::make_optional(trial.compile([&] { return fit_batch(trial, recipe, data, plan, device).samples; }))

@@ -16,6 +16,8 @@
 
 namespace runner::train {
 
+class TrialRank;
+
 struct StepEstimate {
   MemoryUse training;  // activations: of the largest step
   PeakMemory peak;
@@ -30,6 +32,9 @@ struct StepEstimate {
 // little.
 StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks);
+// The same with a trial rank that exists. `hooks`: its hooks.
+StepEstimate estimate_steps(TrialRank& trial, const schema::Recipe& recipe, const data::Data& data,
+                            const data::DataPlan& plan, backends::ModelledDevice& device, Hooks* hooks);
 
 // Returns the peak that estimate_steps() predicts for a session without a hook that has run. Compiles the steps of an
 // epoch that have not run. `evaluates`: whether evaluations are part of it. Throws OutOfMemory like estimate_steps().

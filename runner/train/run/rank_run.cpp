@@ -237,8 +237,6 @@ void RankRun::warn_at_start() {
   warn_of_fit();
   record_.warn_of_all(session_.data.warnings);
   record_.warn_of_all(session_.plan_warnings());
-  if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
-    record_.warn("all labels are of one class; the model cannot learn anything");
 }
 
 void RankRun::warn_of_fit() {
