@@ -38,7 +38,8 @@ Trial try_out(const schema::ReadResult& read, const train::Print& print) {
   const train::MakeHooks make = usable_hooks(read, lua::hooks_maker({}, print));
   const std::unique_ptr<train::Hooks> hooks = make(recipe);
   train::Session session(recipe, hooks.get());
-  train::check_steps(session, hooks.get(), make);
+  const train::StepCheck check = train::check_steps(session, hooks.get(), make);
+  if (check.shortage != nullptr) std::rethrow_exception(check.shortage);
   Trial trial{data::labels_text(session.data.encoding), session.data.warnings};
   for (std::string& text : session.plan_warnings()) trial.warnings.push_back(std::move(text));
   return trial;

@@ -71,6 +71,14 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 
 constexpr std::string_view kUnknown = "unknown before the run: ";
 
+std::string message_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
 // Loads its own hooks, because a hook creates a model only once.
 std::optional<train::RunForecast> graphs_of(const train::Session& session, const train::Print& print) {
   if (!train::device_rules(session.recipe).traces_graphs) return std::nullopt;
@@ -78,22 +86,21 @@ std::optional<train::RunForecast> graphs_of(const train::Session& session, const
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
-// Throws if the model does not fit the data or the memory. A forecast of graphs reports such errors itself.
+// Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
 report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
-                                 const train::Print& print) {
+                                 const train::Print& print, std::vector<std::string>& warnings) {
   report::PlanForecast forecast{.graphs = graphs_of(session, print)};
   if (forecast.graphs && !forecast.graphs->unknown.empty()) {
     forecast.unknown = fmt::format("{}see below", kUnknown);
     return forecast;
   }
-  try {
-    const train::StepCheck check = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); });
-    forecast.steps = check.estimate;
-    if (!check.estimate) forecast.unknown = fmt::format("{}{}", kUnknown, check.unknown);
-  } catch (const backends::OutOfMemory&) {
-    if (!forecast.graphs) throw;  // else their table shows what does not fit
-    forecast.unknown = "does not fit; `runner estimate` says what to change";
-  }
+  const train::StepCheck check = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); });
+  forecast.steps = check.estimate;
+  if (!check.unknown.empty()) forecast.unknown = fmt::format("{}{}", kUnknown, check.unknown);
+  if (check.shortage == nullptr) return forecast;
+  if (!check.estimate) forecast.unknown = "does not fit; `runner estimate` says what to change";
+  // The plan may be for another machine. The table of graphs shows what does not fit on a TPU.
+  if (!forecast.graphs) warnings.push_back("a run would not start here: " + message_of(check.shortage));
   return forecast;
 }
 
@@ -109,9 +116,11 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, r
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   train::Session session(read.recipe, hooks.get());
-  const report::PlanForecast forecast = forecast_of(session, hooks.get(), make_hooks, printer(out));
+  PlanReport plan;
+  const report::PlanForecast forecast = forecast_of(session, hooks.get(), make_hooks, printer(out), plan.warnings);
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
-  PlanReport plan{.warnings = warnings_of(read, session, forecast.graphs), .text = {}};
+  const std::vector<std::string> of_run = warnings_of(read, session, forecast.graphs);
+  plan.warnings.insert(plan.warnings.begin(), of_run.begin(), of_run.end());
   if (!options.json) {
     plan.text = report::plan_text(session, forecast, out.data_width(), out.data_color());
     return plan;

@@ -33,6 +33,18 @@ void check_host_memory(TrialRank& trial, const Session& session) {
   });
 }
 
+// What check_host_memory() throws. Errors of the model are thrown again by estimate_steps().
+std::exception_ptr host_shortage(TrialRank& trial, const Session& session) {
+  try {
+    check_host_memory(trial, session);
+    return nullptr;
+  } catch (const UnknownBeforeRun&) {
+    return nullptr;
+  } catch (const Error&) {
+    return std::current_exception();
+  }
+}
+
 }  // namespace
 
 StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks) {
@@ -42,16 +54,18 @@ StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hook
     about_key("eval.metrics", [&] { Evaluator(session.trainer, *session.data.eval, recipe, hooks); });
   const std::unique_ptr<Hooks> trial_hooks = make_hooks(recipe);
   TrialRank trial(recipe, session.length.total_steps, session.data.encoding, *session.device, trial_hooks.get());
+  StepCheck check;
+  // A run finds too little memory of the host before that of a device, which has memory of its own.
+  if (!has_device_memory(session)) check.shortage = host_shortage(trial, session);
   try {
-    if (!has_device_memory(session)) check_host_memory(trial, session);
-    StepCheck check{
-        .estimate = estimate_steps(trial, recipe, session.data, session.plan, *session.device, trial_hooks.get()),
-        .unknown = {}};
-    if (has_device_memory(session)) check_host_memory(trial, session);
-    return check;
+    check.estimate = estimate_steps(trial, recipe, session.data, session.plan, *session.device, trial_hooks.get());
   } catch (const UnknownBeforeRun& error) {
-    return {.estimate = {}, .unknown = error.reason()};
+    check.unknown = error.reason();
+  } catch (const backends::OutOfMemory&) {
+    if (check.shortage == nullptr) check.shortage = std::current_exception();
   }
+  if (check.shortage == nullptr && has_device_memory(session)) check.shortage = host_shortage(trial, session);
+  return check;
 }
 
 }  // namespace runner::train
