@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,6 +62,19 @@ void remember_files_of(const schema::ReadResult& recipe) {
   }
 }
 
+// Remembers the recipe and its includes. Their paths are recorded as the command knew them, which may have run in
+// another folder than this one: often that of the store.
+void remember_recipes_of(const store::RunDetails& run, const fs::path& folder) {
+  std::set<std::string> files;
+  const json::Value origins = json::parse(run.recipe.origins_json);
+  for (const auto& [key, origin] : json::members_of(origins)) files.insert(json::text_of(json::member(origin, "file")));
+  for (const store::AttemptSource& include : recorded_includes(run)) files.insert(include.path);
+  files.erase("");
+  for (const std::string& file : files)
+    for (const fs::path& path : {fs::path(file), folder / file})
+      formats::remember_used_file(path, formats::FileRole::kRecipeOfRun);
+}
+
 }  // namespace
 
 void remember_recorded_files(const store::RunDetails& run, const fs::path& store) {
@@ -68,6 +82,7 @@ void remember_recorded_files(const store::RunDetails& run, const fs::path& store
   for (const store::AttemptProvenance& attempt : run.provenance)
     for (const store::RecordedFile& file : attempt.provenance.data) remember_file(file.key, folder / file.path);
   if (run.recipe.resolved_json.empty()) return;  // damaged
+  remember_recipes_of(run, folder);
   fs::path hook;
   for (const RecipeFile& file : input_files(run.recipe, find_files(run.recipe, store).resolved_json)) {
     remember_file(file.key, file.path);

@@ -16,9 +16,9 @@
 
 namespace runner::cli {
 
-// No output of the command may replace the files that the run has read, as its record names them, from then on
-// (used_files.h), although not every command opens them. The recipe may be damaged or lack secret variables. `store`:
-// file of the store, near which moved files are looked for (moved_files.h).
+// No output of the command may replace the recipes of the run and the files that it has read, as its record names them,
+// from then on (used_files.h), although not every command opens them. The recipe may be damaged or lack secret
+// variables. `store`: file of the store, near which moved files are looked for (moved_files.h).
 void remember_recorded_files(const store::RunDetails& run, const std::filesystem::path& store);
 
 // Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder

@@ -18,6 +18,7 @@ std::string_view text_of(FileRole role) {
   switch (role) {
     case FileRole::kStore: return "the store that this command uses";
     case FileRole::kRecipe: return "the recipe that this command uses";
+    case FileRole::kRecipeOfRun: return "a recipe of the run";
     case FileRole::kHook: return "the hook of the run";
     case FileRole::kData: return "a data file of the run";
     case FileRole::kReadByRun: return "a file that the run has read";
@@ -41,7 +42,7 @@ class UsedFiles {
     const std::lock_guard lock(mutex_);
     for (const auto& [path, role] : roles_) {
       std::error_code ignored;
-      if (fs::equivalent(path, file, ignored) || fs::weakly_canonical(path, ignored) == file) return role;
+      if (fs::equivalent(path, file, ignored) || resolved_path(path) == file) return role;
     }
     return std::nullopt;
   }
@@ -80,9 +81,18 @@ void remember_used_file(const fs::path& path, FileRole role) {
   used_files().add(path, role);
 }
 
+fs::path resolved_path(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as in the kernel
+  std::error_code error;
+  fs::path target = fs::absolute(path, error);
+  for (int i = 0; i < kMostLinks && fs::is_symlink(target, error); ++i)
+    target = target.parent_path() / fs::read_symlink(target, error);
+  const fs::path resolved = fs::weakly_canonical(target, error);
+  return error ? path : resolved;
+}
+
 void check_output(const fs::path& path, std::string_view key) {
-  std::error_code ignored;  // of a broken path; writing reports the error
-  const fs::path file = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  const fs::path file = resolved_path(path);
   const auto refuse = [&](std::string_view reason) {
     fail(ErrorKind::kUsage, "{}{}cannot write {}: it is {}; choose another file", key, key.empty() ? "" : ": ",
          path.string(), reason);

@@ -187,8 +187,8 @@ void write_file(const fs::path& path, std::string_view contents, FileKind kind) 
 
 void write_parts(const fs::path& path, Parts parts, FileKind kind) {
   std::error_code ignored;  // for a broken path; writing reports the error
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
-  // Anything other than a regular file is written to in place, including a dangling link.
+  const fs::path target = fs::is_symlink(path, ignored) ? resolved_path(path) : path;
+  // Anything other than a regular file is written to in place.
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
     return check(put_parts(target.c_str(), O_CREAT, parts), path);
   }

@@ -33,9 +33,9 @@ enum class FileKind {
 FileKind kind_of(std::string_view contents);
 
 // Replaces `path` atomically by `contents`: even after a power failure, the file is either the old or the new one. Its
-// permissions are kept, and no other file is modified. If `path` is a symbolic link, its target is replaced. A file
-// that is not regular, such as a pipe, is written to in place. `kind`: what `contents` are; an old file must be empty
-// or of the same kind. Throws Error(kUsage) if it is not, or if the file is used otherwise (used_files.h), and
+// permissions are kept, and no other file is modified. If `path` is a symbolic link, its target is replaced or created.
+// A file that is not regular, such as a pipe, is written to in place. `kind`: what `contents` are; an old file must be
+// empty or of the same kind. Throws Error(kUsage) if it is not, or if the file is used otherwise (used_files.h), and
 // Error(kRun) with the system's error text.
 void write_file(const std::filesystem::path& path, std::string_view contents, FileKind kind);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runner/cli/commands/shared_options.h"
+#include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
@@ -50,6 +51,7 @@ int trace(const TraceOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   const std::vector<store::ArtifactInfo> cycles = newest_cycles(store, run);
+  if (!to_stdout) remember_recorded_files(store::show_intact_parts(store, run), store.path());
   const std::string document = joined(store, cycles);
   out.file(options.output.empty() ? "-" : options.output, document, formats::FileKind::kJson);
   if (to_stdout) return 0;

@@ -168,12 +168,7 @@ void check_log_folder(std::string_view key, const std::string& folder) {
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {
-  const auto resolved = [](const std::string& path) {
-    std::error_code error;
-    const fs::path canonical = fs::weakly_canonical(path, error);
-    return error ? fs::path(path).lexically_normal() : canonical;
-  };
-  return !a.empty() && resolved(a) == resolved(b);
+  return !a.empty() && formats::resolved_path(a) == formats::resolved_path(b);
 }
 
 }  // namespace runner::train
