@@ -166,6 +166,11 @@ std::string Database::first_bytes(size_t count) const {
   return bytes;
 }
 
+bool Database::has_moved() const {
+  int moved = 0;
+  return sqlite3_file_control(handle_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
 void Database::sync() {
   sqlite3_file* file = main_file(handle_);
   if (const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL)) throw make_error(path_, nullptr, code);

@@ -58,6 +58,8 @@ class Database {
   std::string first_bytes(size_t count) const;
   // Applies the settings that all connections share.
   void configure();
+  // Whether the file is no longer at its path, so that no other process will find what is written.
+  bool has_moved() const;
   // Syncs the database file, not its log.
   void sync();
   // Writes the uncommitted changes of the current transaction to the log, without committing them.

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -206,6 +208,41 @@ std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access) 
   return database;
 }
 
+// Removes the file of a store that could not be created. A process that waits for the lock to create the store finds
+// that the file has moved.
+void remove_uncreated(const fs::path& path) {
+  try {
+    Database database(path, OpenMode::kReadWrite);
+    database.configure();
+    database.set_patience(0);
+    const Transaction lock(database, Transaction::Kind::kExclusive);
+    std::error_code ignored;
+    if (database.first_bytes(1).empty() && !database.has_moved()) fs::remove(fs::canonical(path, ignored), ignored);
+  } catch (const Error&) {  // another process creates the store
+  }
+}
+
+// Opens a store for writing. Returns the database, and whether this process created the store.
+std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Access access) {
+  constexpr int kTries = 10;
+  std::error_code ignored;
+  const bool existed = fs::exists(path, ignored);
+  try {
+    for (int i = 1;; ++i) {
+      auto database = open_for_writing(path, access);
+      try {
+        const bool is_new = migrate(*database);
+        if (!database->has_moved() || i == kTries) return {std::move(database), is_new};
+      } catch (const Error&) {
+        if (!database->has_moved() || i == kTries) throw;
+      }
+    }
+  } catch (const Error&) {
+    if (!existed) remove_uncreated(path);
+    throw;
+  }
+}
+
 std::unique_ptr<Database> open_guard(const fs::path& path) {
   auto guard = std::make_unique<Database>(path, OpenMode::kReadWrite);
   guard->configure();
@@ -245,9 +282,10 @@ Store Store::open(const fs::path& path, Access access) {
   RUN_CHECK(!fs::exists(status) || (fs::is_regular_file(status) && !is_made_by_kernel(path)), ErrorKind::kStore,
             "{} is a device or a pipe, not a store; choose a file with --db", path.string());
   Store store(path);
-  store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);
-  if (access != Access::kRead) {
-    store.is_new_ = migrate(*store.database_);
+  if (access == Access::kRead) {
+    store.database_ = open_for_reading(path);
+  } else {
+    std::tie(store.database_, store.is_new_) = open_newest(path, access);
     use_write_ahead_log(*store.database_);
   }
   store.has_encoded_points_ = store::has_encoded_points(checked_version(*store.database_));

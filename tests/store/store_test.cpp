@@ -1,8 +1,11 @@
+#include <csignal>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -377,6 +380,64 @@ TEST_F(StoreOpen, AReadOnlyFolderWithALogIsReadWithIt) {
     Store reader = open_to_read();
     return find_run(reader, "@last").uid == run.uid;
   }));
+}
+
+// With a limit on file sizes, as on a full disk, the first page cannot be written.
+TEST_F(StoreOpen, AStoreThatCannotBeCreatedLeavesNoFile) {
+  const auto create = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 20'000, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return error_of([&] { open_to_write(); }).find("cannot grow") != std::string::npos;
+  };
+  EXPECT_TRUE(in_child(create));
+  EXPECT_EQ(folder.listing(), "");
+  write_file(path, "");
+  EXPECT_TRUE(in_child(create));
+  EXPECT_EQ(folder.listing(), "runner.db") << "a file that was there is kept";
+  EXPECT_EQ(fs::file_size(path), 0u);
+}
+
+// The process that began to create the store failed and removed the file, while another one waited for the lock.
+TEST_F(StoreOpen, AProcessThatWaitsForARemovedFileCreatesAnotherOne) {
+  static std::function<void()> when_waiting;
+  std::optional<Database> first(std::in_place, path, OpenMode::kCreate);
+  first->configure();
+  std::optional<Transaction> lock(std::in_place, *first, Transaction::Kind::kExclusive);
+  when_waiting = [&] {
+    fs::remove(path);
+    lock.reset();
+  };
+  set_lock_notice([](const fs::path&) { when_waiting(); });
+  const RunHandle run = [&] {
+    Store store = open_to_write();
+    return create_run(store, sample_run());
+  }();
+  set_lock_notice(nullptr);
+  first.reset();
+  Store store = open_to_read();
+  EXPECT_EQ(find_run(store, "@last").uid, run.uid);
+}
+
+// integrity_check reports an allocation that fails as a row, like damage.
+TEST_F(StoreOpen, ACheckWithoutMemoryDoesNotReportDamage) {
+  {
+    Store store = open_to_write();
+    for (int i = 0; i < 300; ++i) create_run(store, sample_run());
+  }
+  int refused = 0;
+  for (int64_t kib = 16; kib < 2000; kib += kib / 16) {
+    Store store = open_to_read();
+    const int64_t used = sqlite3_memory_used();
+    sqlite3_hard_heap_limit64(used + kib * 1024);
+    const std::string error = error_of([&] { store.check_file(); });
+    sqlite3_hard_heap_limit64(0);
+    if (error == "no error") continue;
+    ++refused;
+    EXPECT_NE(error.find("out of memory"), std::string::npos) << error << ", " << kib << " KiB";
+    EXPECT_EQ(error.find("damaged"), std::string::npos) << error << ", " << kib << " KiB";
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(StoreOpen, TwoProcessesCreateOneStoreConcurrently) {
