@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include <unistd.h>
@@ -123,6 +124,8 @@ size_t InputFile::inflate(std::span<std::byte> out) {
     const int status = ::inflate(&stream, Z_NO_FLUSH);
     if (status == Z_STREAM_END) {
       gzip_->in_member = false;
+    } else if (status == Z_MEM_ERROR) {
+      throw std::bad_alloc();
     } else if (status != Z_OK && status != Z_BUF_ERROR) {
       fail(ErrorKind::kData, "{}: damaged gzip data before byte {} of the file: {}", path_,
            file_offset_ - stream.avail_in, stream.msg != nullptr ? stream.msg : zError(status));

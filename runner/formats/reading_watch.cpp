@@ -60,13 +60,15 @@ void ReadingWatch::start(const std::string& path) {
   had_available_ = available_();
 }
 
-// The first sixteenth of the available memory is a large enough part to estimate from.
+// The first sixteenth of the available memory is a large enough part to estimate from. A smaller one shows whether a
+// file needs much more memory than there is.
 void ReadingWatch::check_memory(double part) const {
-  constexpr size_t kSmall = size_t{16} << 20;  // bytes
+  constexpr size_t kSmall = size_t{16} << 20, kSmallest = size_t{8} << 20;  // bytes
   const size_t now = resident_bytes(), grown = now - std::min(now, resident_);
-  if (grown < std::max(kSmall, had_available_ / 16) || part <= 0) return;
+  if (grown < std::max(kSmallest, had_available_ / 256) || part <= 0) return;
   const double whole = static_cast<double>(grown) / part, left = whole - static_cast<double>(grown);
   const auto available = static_cast<double>(available_());
+  if (grown < std::max(kSmall, had_available_ / 16) && left < 2 * available) return;
   RUN_CHECK(
       left <= available, ErrorKind::kData,
       "{}: out of memory: {:.2g}% of the file need {:.2g} GiB, so the rest needs about {:.2g} GiB more, and {:.2g} "

@@ -1,13 +1,16 @@
 #include "runner/formats/reading_watch.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <zlib.h>
 
 #include "runner/formats/input_file.h"
 #include "schema/base/error.h"
+#include "tests/support/bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::formats {
@@ -38,8 +41,32 @@ std::vector<std::byte> contents_of(const std::string& path) {
   return contents;
 }
 
+// Returns the number of MiB of a gzip file of zeros that are kept in memory before the rest is refused.
+int kept_before_refusal(const support::TempFolder& folder, int mib, size_t (*available)()) {
+  const std::string member = support::read_text(compressed(folder, kMiB));
+  const std::string path = (folder / "bomb.gz").string();
+  std::ofstream file(path, std::ios::binary);
+  for (int i = 0; i < mib; ++i) file << member;
+  file.close();
+  std::vector<std::vector<std::byte>> kept;
+  ::malloc_trim(0);  // memory that is resident already would not grow
+  try {
+    const ReadingWatch watch(std::chrono::hours(1), available);
+    InputFile input(path);
+    do {
+      kept.emplace_back(kMiB);
+    } while (input.read(kept.back()) == kMiB);
+  } catch (const Error&) {
+    return static_cast<int>(kept.size());
+  }
+  return -1;
+}
+
 size_t lot_of_memory() {
   return size_t{1} << 40;
+}
+size_t half_gib() {
+  return 512 * kMiB;
 }
 size_t little_memory() {
   return 64 * kMiB;
@@ -72,6 +99,16 @@ TEST(ReadingWatch, ReportsProgressOnceReadingTakesTime) {
   EXPECT_LE(noted_parts.back(), 1);
   EXPECT_EQ(ends, 1);
   set_reading_notice(nullptr);
+}
+
+// A sixteenth of the memory would be 32 MiB.
+TEST(ReadingWatch, RefusesAFileThatIsFarTooLargeFromASmallPart) {
+  const support::TempFolder folder;
+  const int kept = kept_before_refusal(folder, 2000, half_gib);
+  EXPECT_GE(kept, 8);
+  EXPECT_LE(kept, 16);
+  EXPECT_GE(kept_before_refusal(folder, 700, half_gib), 32) << "less than twice too large";
+  EXPECT_EQ(kept_before_refusal(folder, 100, half_gib), -1);
 }
 
 TEST(ReadingWatch, RefusesAFileBeforeMemoryEnds) {
