@@ -209,21 +209,42 @@ bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& arr
   return true;
 }
 
+bool is_whole(double value) {
+  return std::trunc(value) == value;
+}
+
+void refuse_few_fractions(std::span<const double> values, const Array& array) {
+  LabelCounts counts;
+  int64_t fractions = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < values.size() && counts.size() <= kMaxLabels; ++i) {
+    if (is_whole(values[i]) && std::fabs(values[i]) <= 0x1p24) {
+      ++counts[static_cast<int64_t>(values[i])];
+    } else if (fractions++ == 0) {
+      first = i;
+    }
+  }
+  if (const auto why = why_no_class(fractions, {.counts = counts, .rows = std::ssize(values)}))
+    fail(ErrorKind::kData, "{}: sample {}: label {} {}", array.name, first, values[first], *why);
+}
+
 // Returns the values of a column as whole numbers. Throws if one is none, or is so large that its type rounds whole
-// numbers; returns nothing if the labels need not be classes.
+// numbers; returns nothing if the labels need not be classes and are not classes but for a few.
 LargeArray<int64_t> wholes(std::span<const double> values, const Array& array, LabelsAs as) {
   const bool must_be_classes = as == LabelsAs::kClasses, is_f64 = array.element == Element::kF64;
   const double most = must_be_classes && is_f64 ? 0x1p53 : 0x1p24;
   LargeArray<int64_t> numbers;
   for (const double value : values) {
-    const bool is_whole = std::trunc(value) == value;
-    if (is_whole && std::fabs(value) <= most) {
+    if (is_whole(value) && std::fabs(value) <= most) {
       numbers.push_back(static_cast<int64_t>(value));
       continue;
     }
-    if (!must_be_classes) return {};
+    if (!must_be_classes) {
+      refuse_few_fractions(values, array);
+      return {};
+    }
     const std::string label = fmt::format("{}: sample {}: label {}", array.name, numbers.size(), value);
-    RUN_CHECK(is_whole, ErrorKind::kData, "{} is not a class; expected a whole number", label);
+    RUN_CHECK(is_whole(value), ErrorKind::kData, "{} is not a class; expected a whole number", label);
     fail(ErrorKind::kData, "{} is above {}, and {} rounds such numbers; write the labels as integers", label,
          is_f64 ? "2^53" : "2^24", is_f64 ? "f64" : "f32");
   }

@@ -153,17 +153,15 @@ void LabelColumn::add(std::string_view text, int64_t line) {
 void LabelColumn::add_number(std::string_view text, float rounded, int64_t line) {
   const auto is_magnitude = [&] { return text.find_first_of("eE") != text.npos; };
   if (std::fabs(rounded) >= 0x1p24f && !is_magnitude() && loses_digits(parse_wide(text))) ++rounded_;
-  const std::optional<int64_t> whole = fraction_.line == 0 ? parse_whole(text) : std::nullopt;
-  if (!whole) {
-    if (fraction_.line == 0) {
-      fraction_ = {std::string(text), line};
-      numbers_.assign(wholes_.begin(), wholes_.end());
-      wholes_ = {};
-    }
-    if (keep_ == Keep::kLabels) numbers_.push_back(static_cast<double>(parse_target(text)));
-    return;
+  const std::optional<int64_t> whole = parse_whole(text);
+  if (!whole && fractions_++ == 0) {
+    fraction_ = {std::string(text), line};
+    numbers_.assign(wholes_.begin(), wholes_.end());
+    wholes_ = {};
   }
-  if (keep_ == Keep::kLabels) wholes_.push_back(*whole);
+  if (keep_ == Keep::kLabels)
+    fractions_ > 0 ? numbers_.push_back(static_cast<double>(parse_target(text))) : wholes_.push_back(*whole);
+  if (!whole) return;
   if (counts_.size() <= kMaxLabels) ++counts_[*whole];
   as_floats_ = as_floats_ || text.find('.') != text.npos;
 }
@@ -181,6 +179,8 @@ void LabelColumn::finish(Storage& storage) {
     if (options_.labels == LabelsAs::kClasses)
       refuse(fraction_,
              std::string("is not a class; expected a whole number") + options_.remedy(", or names only", ""));
+    if (options_.labels == LabelsAs::kAuto)
+      if (const auto why = why_no_class(fractions_, {.counts = counts_, .rows = rows_})) refuse(fraction_, *why);
     return finish_targets(storage);
   }
   if (!are_classes(options_, {.counts = counts_, .rows = rows_, .as_floats = as_floats_}, where_))

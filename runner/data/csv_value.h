@@ -69,6 +69,7 @@ class LabelColumn {
   std::vector<double> numbers_;
   LabelCounts counts_;  // of whole numbers
   bool as_floats_ = false;
+  int64_t fractions_ = 0;  // numbers that are not whole
   // The labels as names. Discarded once there are so many different texts that the labels can only be numbers.
   std::vector<int32_t> name_ids_;
   std::vector<int64_t> name_counts_;

@@ -157,6 +157,18 @@ bool are_classes(const ReadOptions& options, const WholeNumbers& labels, const s
        where, more ? "more than " : "", std::min(labels.counts.size(), kMaxLabels), labels.rows);
 }
 
+std::optional<std::string> why_no_class(int64_t fractions, const WholeNumbers& labels) {
+  constexpr int64_t kManyTimes = 100, kRowsPerClass = 5;
+  const auto classes = static_cast<int64_t>(labels.counts.size()), wholes = labels.rows - fractions;
+  const bool are_few = fractions == 1 || fractions * kManyTimes <= wholes;
+  if (fractions == 0 || !are_few || classes < 2 || classes > kFewLabels || wholes < kRowsPerClass * classes)
+    return std::nullopt;
+  return fmt::format(
+      "is no class, but {} other labels are whole numbers with {} different values; correct it, or set train.task: "
+      "regression if the labels are numbers to predict",
+      wholes, classes);
+}
+
 LabelMap::LabelMap(const Encoding& encoding)
     : has_names_(!encoding.class_names.empty() && encoding.class_values.empty()),
       classes_(encoding.outputs),
@@ -259,14 +271,26 @@ std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encodi
 
 namespace {
 
-// One sample of a class where others have many.
+// Whether the number of a class is farther from all others than these are from each other, as 255 from 0, 1 and 2.
+bool is_far(const Encoding& encoding, size_t index) {
+  const std::vector<int64_t>& numbers = encoding.class_values;  // ascending
+  if (numbers.size() < 3 || (index > 0 && index + 1 < numbers.size())) return false;
+  const auto distance = [&](size_t from, size_t to) {
+    return static_cast<uint64_t>(numbers[to]) - static_cast<uint64_t>(numbers[from]);
+  };
+  const size_t last = numbers.size() - 1;
+  const uint64_t gap = index == 0 ? distance(0, 1) : distance(last - 1, last);
+  return gap > numbers.size() && gap > (index == 0 ? distance(1, last) : distance(0, last - 1));
+}
+
+// One sample of a class where others have many, or whose number is far from theirs.
 void warn_of_single(const Encoding& encoding, const Storage& train, std::vector<std::string>& warnings) {
   constexpr int64_t kMany = 10;  // samples of the other classes on average
-  if (train.samples < kMany * encoding.outputs) return;
+  const bool are_many = train.samples >= kMany * encoding.outputs;
   std::vector<std::string> single;
   const std::vector<int64_t> counts = class_counts(train, encoding, {});
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] != 1) continue;
+    if (counts[i] != 1 || !(are_many || is_far(encoding, i))) continue;
     const auto at = std::ranges::find(train.classes, static_cast<int64_t>(i));
     const std::string place = at == train.classes.end() ? "" : fmt::format(" (sample {})", at - train.classes.begin());
     single.push_back(class_name(encoding, i) + place);

@@ -30,6 +30,10 @@ struct WholeNumbers {
 // if nothing says which, and there are so many different ones that it is doubtful.
 bool are_classes(const ReadOptions& options, const WholeNumbers& labels, const std::string& where);
 
+// If whole numbers are classes but for a few fractions, returns why these are refused; else nothing. `labels`: its rows
+// include the fractions.
+std::optional<std::string> why_no_class(int64_t fractions, const WholeNumbers& labels);
+
 // The classes of an Encoding. Constant after construction, thread-safe.
 class LabelMap {
  public:

@@ -254,6 +254,36 @@ TEST_F(LabelsTest, ThatMayBeDamagedAreReported) {
             Texts{"data.train has 30 classes for 30 samples; check which column is the label"});
 }
 
+TEST_F(LabelsTest, OneFarNumberIsReportedInFewSamples) {
+  const auto warnings = [&](Texts labels) { return load(csv(labels), 0).warnings; };
+  EXPECT_EQ(warnings({"0", "1", "2", "0", "1", "255"}),
+            Texts{"data.train: 1 class has a single sample: 255 (sample 5); is the label damaged?"});
+  EXPECT_EQ(warnings({"-99", "1", "2", "3", "1", "2", "3"}),
+            Texts{"data.train: 1 class has a single sample: -99 (sample 0); is the label damaged?"});
+  EXPECT_EQ(warnings({"0", "1", "2", "0", "1", "4"}), Texts{}) << "not far";
+  EXPECT_EQ(warnings({"0", "1", "2", "0", "255", "255"}), Texts{}) << "not alone";
+  EXPECT_EQ(warnings({"10", "20", "10", "20", "30"}), Texts{});
+}
+
+TEST_F(LabelsTest, AFractionAmongClassesIsRefused) {
+  Texts labels(29, "0");
+  for (size_t i = 0; i < labels.size(); i += 2) labels[i] = "1";
+  labels.push_back("1.5");
+  const auto task = [&](LabelsAs as) { return load(csv(labels), 0, as).encoding.label_kind; };
+  EXPECT_EQ(
+      error(csv(labels)),
+      "train.csv:31: label '1.5' is no class, but 29 other labels are whole numbers with 2 different values; correct "
+      "it, or set train.task: regression if the labels are numbers to predict");
+  EXPECT_EQ(task(LabelsAs::kTargets), LabelKind::kTarget);
+  std::swap(labels[3], labels[29]);
+  EXPECT_NE(error(csv(labels)).find(":5: label '1.5' is no class, but 29 other"), std::string::npos);
+  labels.assign({"1", "2", "1", "2", "1", "2", "1.5"});
+  EXPECT_EQ(task(LabelsAs::kAuto), LabelKind::kTarget) << "few rows";
+  labels.assign(30, "1.5");
+  for (size_t i = 0; i < 28; ++i) labels[i] = std::to_string(i % 2);
+  EXPECT_EQ(task(LabelsAs::kAuto), LabelKind::kTarget) << "two fractions in 30 rows";
+}
+
 TEST(ClassWeights, BalancedAreThoseOfScikitLearn) {
   for (const testing::Golden& item : testing::Golden::load("class_weights.json").cases())
     EXPECT_EQ(balanced_weights(item["counts"].integers()), item["weights"].numbers()) << item.name();
