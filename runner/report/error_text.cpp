@@ -8,11 +8,11 @@
 namespace runner::report {
 
 std::string error_text(std::string_view text, bool color) {
-  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), visible(text));
+  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), visible_message(text));
 }
 
 std::string warning_text(std::string_view text, bool color) {
-  return fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), visible(text));
+  return fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), visible_message(text));
 }
 
 std::string error_text(const Error& error, bool color) {

@@ -94,10 +94,10 @@ std::string_view name_of(ErrorId id) {
 std::string render_text(std::span<const Diagnostic> diagnostics, bool colour) {
   std::string out;
   for (const Diagnostic& d : diagnostics) {
-    out += fmt::format("{} {} {} [{}]\n", painted(d.where.to_string() + ':', Color::kBold, colour),
-                       painted("error:", Color::kBoldRed, colour), visible(d.message), name_of(d.id));
+    out += fmt::format("{} {} {} [{}]\n", painted(visible_message(d.where.to_string()) + ':', Color::kBold, colour),
+                       painted("error:", Color::kBoldRed, colour), visible_message(d.message), name_of(d.id));
     if (!d.source_line.empty()) append_excerpt(out, d, colour);
-    if (!d.hint.empty()) out += fmt::format("hint: {}\n", visible(d.hint));
+    if (!d.hint.empty()) out += fmt::format("hint: {}\n", visible_message(d.hint));
   }
   return out;
 }

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "schema/base/text.h"
+
 namespace runner {
 
 int exit_code(ErrorKind kind) {
@@ -21,8 +23,7 @@ int exit_code(ErrorKind kind) {
 Error::Error(ErrorKind kind, std::string message, SourceMark where)
     : kind_(kind), message_(std::move(message)), where_(std::move(where)) {
   // what() would end at a NUL, which messages may contain if they quote input.
-  for (size_t at = message_.find('\0'); at != std::string::npos; at = message_.find('\0', at))
-    message_.replace(at, 1, "\\x00");
+  if (message_.find('\0') != std::string::npos) message_ = replaced(message_, std::string_view("\0", 1), "\\x00");
   if (!where_.file.empty()) place_ = where_.to_string() + ": ";
   what_ = place_ + message_;
 }

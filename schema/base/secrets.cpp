@@ -31,10 +31,8 @@ class Secrets {
 
   std::string hide(std::string text) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [value, reference] : secrets_) {
-      for (size_t at = text.find(value); at != std::string::npos; at = text.find(value, at + reference.size()))
-        text.replace(at, value.size(), reference);
-    }
+    for (const auto& [value, reference] : secrets_)
+      if (text.find(value) != std::string::npos) text = replaced(text, value, reference);
     return text;
   }
 

@@ -28,6 +28,15 @@ bool is_word_byte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+std::string replaced(std::string_view text, std::string_view old, std::string_view replacement) {
+  std::string result;
+  for (size_t at = text.find(old); at != std::string_view::npos; at = text.find(old)) {
+    result.append(text.substr(0, at)).append(replacement);
+    text.remove_prefix(at + old.size());
+  }
+  return result.append(text);
+}
+
 std::string count_text(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun,
                      count == 1                                     ? ""
@@ -44,6 +53,16 @@ std::string visible(std::string_view text) {
     !is_plain(character.code) && is_unsafe(character) ? shown += escape(character) : shown += bytes;
   });
   return shown;
+}
+
+std::string visible_message(std::string_view text) {
+  std::string lines;
+  for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    lines.append(text.substr(0, end + 1));
+    text.remove_prefix(end + 1);
+    if (!text.empty() && text.front() != '\n' && !text.starts_with("  ")) lines += "  ";
+  }
+  return visible(lines.append(text));
 }
 
 std::string in_quotes(std::string_view text) {

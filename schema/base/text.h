@@ -17,6 +17,9 @@ std::string_view trim(std::string_view text);
 // Whether a byte is an ASCII letter, a digit or an underscore, independently of the locale.
 bool is_word_byte(char c);
 
+// Returns `text` with each `old`, which is not empty, replaced.
+std::string replaced(std::string_view text, std::string_view old, std::string_view replacement);
+
 // "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 
@@ -24,6 +27,10 @@ std::string count_text(int64_t count, std::string_view noun);
 // than tabs and newlines as \x1b below U+007F or else as \u202e, and bytes that are not UTF-8 as \xff. In a JSON
 // document, where strings have escaped C0, it returns a document of the same value.
 std::string visible(std::string_view text);
+
+// The same for an error or a warning, of which all lines but the first are indented. No text of others can then look
+// like another message.
+std::string visible_message(std::string_view text);
 
 // Quotes `text` for a message: truncated after 40 bytes, with unsafe characters escaped as by visible(), tabs and
 // newlines too, and every byte beyond ASCII as \xff if the text is not UTF-8.

@@ -1,9 +1,6 @@
 #include "schema/base/utf8.h"
 
 #include <algorithm>
-#include <cstdint>
-
-#include <fmt/format.h>
 
 namespace runner {
 
@@ -50,12 +47,16 @@ int count_characters(std::string_view text) {
 bool is_unsafe(char32_t code) {
   if (code < 0xA0) return code < ' ' || code >= 0x7F;
   if (code < 0x2000) return code == 0x61C;
-  return code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+         (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF;
 }
 
 std::string escape(const Character& character) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   const bool is_short = !character.is_utf8 || character.code < 0x7F;
-  return fmt::format("\\{}{:0{}x}", is_short ? 'x' : 'u', static_cast<uint32_t>(character.code), is_short ? 2 : 4);
+  std::string text = is_short ? "\\x" : "\\u";
+  for (int shift = is_short ? 4 : 12; shift >= 0; shift -= 4) text += kDigits[character.code >> shift & 0xFU];
+  return text;
 }
 
 }  // namespace runner

@@ -34,8 +34,8 @@ bool is_utf16(std::string_view text);
 int count_characters(std::string_view text);
 
 // Whether a terminal could obey or hide a character instead of showing it: control characters (C0, DEL, C1), marks that
-// change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the separators of
-// lines and paragraphs (U+2028, U+2029).
+// change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), the separators of lines
+// and paragraphs (U+2028, U+2029), and characters without width (U+200B to U+200D, U+2060 to U+206F, U+FEFF).
 bool is_unsafe(char32_t code);
 // The same, or a byte that is not UTF-8.
 inline bool is_unsafe(const Character& character) {

@@ -74,6 +74,7 @@ std::string shown_by(const Folder& folder, const Command& command) {
   EXPECT_EQ(obeyed(result.out), "") << command.words;
   EXPECT_EQ(obeyed(result.err), "") << command.words;
   EXPECT_FALSE(has_forged_line(result.out)) << command.words << '\n' << visible(result.out);
+  EXPECT_FALSE(has_forged_line(result.err)) << command.words << '\n' << visible(result.err);
   return result.out + result.err;
 }
 

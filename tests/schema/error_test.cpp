@@ -1,6 +1,8 @@
 // The source locations of errors.
 #include "schema/base/error.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace runner {
@@ -10,6 +12,13 @@ Error with_note(const SourceMark& where) {
   Error error(ErrorKind::kRun, "it is too large", where);
   error.note("on gpu 0");
   return error;
+}
+
+// what() would end at a NUL.
+TEST(Error, ShowsNulsHoweverMany) {
+  EXPECT_EQ(Error(ErrorKind::kRun, std::string("a\0b", 3)).message(), "a\\x00b");
+  constexpr size_t kMany = 4 << 20;  // moving the rest of the text for each one would take hours
+  EXPECT_EQ(Error(ErrorKind::kRun, std::string(kMany, '\0')).message().size(), 4 * kMany);
 }
 
 TEST(Error, LocateKeepsTheFirstLocation) {

@@ -39,6 +39,16 @@ std::string reference(const std::string& name, const std::string& value) {
   return "${secret:" + name + ":" + secret_digest(name, value) + "}";
 }
 
+TEST(HideSecrets, ReplacesMillionsInOnePass) {
+  const std::string hidden = remember_secret("RS_TEST_MANY_TOKEN", "quagga");
+  constexpr size_t kMany = 1 << 20;
+  std::string text;
+  for (size_t i = 0; i < kMany; ++i) text += "quagga";
+  const std::string result = hide_secrets(text);
+  EXPECT_EQ(result.size(), kMany * hidden.size());
+  EXPECT_TRUE(result.starts_with(hidden + hidden));
+}
+
 class Secrets : public ::testing::Test {
  protected:
   Secrets() {

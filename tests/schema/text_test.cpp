@@ -29,7 +29,27 @@ TEST(VisibleText, EscapesMarksThatReorderText) {
   EXPECT_EQ(visible("gpj.\u202Eexe"), "gpj.\\u202eexe");
   for (const char* mark : {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029", "\u202A", "\u2066", "\u2069"})
     EXPECT_EQ(visible(mark).size(), 6U) << mark;
-  EXPECT_EQ(visible("\u200D\u2027\u202F\u2065"), "\u200D\u2027\u202F\u2065");
+  EXPECT_EQ(visible("\u2027\u202F"), "\u2027\u202F");
+}
+
+TEST(VisibleText, EscapesCharactersWithoutWidth) {
+  EXPECT_EQ(visible("ev\u200Bal"), "ev\\u200bal");
+  for (const char* mark : {"\u200C", "\u200D", "\u2060", "\u2064", "\u206F", "\uFEFF"})
+    EXPECT_EQ(visible(mark).size(), 6U) << mark;
+  EXPECT_EQ(visible("\u200A\u205F\u2070\uFEFE"), "\u200A\u205F\u2070\uFEFE");
+}
+
+TEST(VisibleMessage, IndentsAllLinesButTheFirst) {
+  EXPECT_EQ(visible_message("a\nerror: b\n\n  note: c\n\x1b"), "a\n  error: b\n\n  note: c\n  \\x1b");
+  EXPECT_EQ(visible_message("a\n"), "a\n");
+}
+
+TEST(Replaced, ReplacesEachOccurrenceInOnePass) {
+  EXPECT_EQ(replaced("a.b..c", ".", ", "), "a, b, , c");
+  EXPECT_EQ(replaced("aaa", "aa", "a"), "aa");
+  EXPECT_EQ(replaced("", "a", "b"), "");
+  const std::string many(4 << 20, '.');  // moving the rest for each one would take hours
+  EXPECT_EQ(replaced(many, ".", "<>").size(), 2 * many.size());
 }
 
 TEST(VisibleText, EscapesBytesThatAreNotUtf8) {
