@@ -79,6 +79,8 @@ void add_git_state(store::Provenance& provenance, const std::string& folder) {
   if (!git.diff.empty())
     provenance.sources.push_back(
         {std::string(store::kDiffSource), git.state.commit, hide_secrets(std::move(git.diff))});
+  for (std::string* const text : {&git.state.branch, &git.state.note}) *text = hide_secrets(std::move(*text));
+  for (std::string& file : git.state.untracked) file = hide_secrets(std::move(file));
   provenance.git = std::move(git.state);
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/secrets.h"
 #include "schema/base/suggest.h"
 
 namespace runner::train {
@@ -84,7 +85,7 @@ void EvaluationCallback::warn_of_unrecorded() {
   std::vector<std::string> names;
   for (const auto& [name, range] : record_.points().ranges()) names.push_back(name);
   const auto check = [&](std::string_view key, const std::string& metric) {
-    if (std::ranges::find(names, metric) == names.end())
+    if (std::ranges::find(names, hide_secrets(metric)) == names.end())
       record_.warn(fmt::format("{} {} is not recorded; {}", key, metric,
                                schema::did_you_mean(metric, names, "`runner metrics RUN` lists the recorded metrics")));
   };

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schema/base/error.h"
+#include "schema/base/secrets.h"
 
 namespace runner::train {
 namespace {
@@ -20,19 +21,28 @@ constexpr double kMissingPoint = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-store::SeriesIndex MetricRecorder::series_of(std::string_view name) {
+store::SeriesIndex MetricRecorder::series_of(std::string_view name, std::string_view recorded_name) {
   if (writer_ == nullptr) return {};
-  return writer_->series(name, maximizes(schema::Mode::kAuto, name, hooks_));
+  return writer_->series(recorded_name, maximizes(schema::Mode::kAuto, name, hooks_));
 }
 
 void MetricRecorder::add(std::string_view name, int64_t step, double value) {
   if (std::isnan(value)) value = kMissingPoint;  // with a fixed sign, which some formats would show
   auto found = series_.find(name);
+  std::string hidden;
+  const std::string_view original = name;
+  if (found == series_.end()) {
+    hidden = hide_secrets(std::string(name));
+    name = hidden;
+    found = series_.find(name);
+  }
   constexpr size_t kMaxNames = 10'000;
   RUN_CHECK(found != series_.end() || series_.size() < kMaxNames, ErrorKind::kRun,
             "{} exceeds the limit of {} metrics per run; use the same metric names in every step", name, kMaxNames);
   if (found == series_.end())
-    found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
+    found =
+        series_.emplace(name, Series{series_of(original, name), {kMissingPoint, kMissingPoint, kMissingPoint}, step})
+            .first;
   Series& series = found->second;
   if (writer_ != nullptr) writer_->push(series.index, step, value);
   if (logs_ != nullptr) logs_->add(name, step, value);
@@ -42,11 +52,12 @@ void MetricRecorder::add(std::string_view name, int64_t step, double value) {
 }
 
 void MetricRecorder::resume(const std::string& name, const MetricRange& range) {
-  series_.emplace(name, Series{series_of(name), range, -1});
+  series_.emplace(name, Series{series_of(name, name), range, -1});
 }
 
 double MetricRecorder::newest(std::string_view name) const {
-  const auto found = series_.find(name);
+  auto found = series_.find(name);
+  if (found == series_.end()) found = series_.find(hide_secrets(std::string(name)));
   return found == series_.end() ? kMissingPoint : found->second.range.last;
 }
 

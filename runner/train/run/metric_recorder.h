@@ -15,6 +15,7 @@
 
 namespace runner::train {
 
+// Records metrics. In their names, references replace the values of secrets (schema/base/secrets.h).
 class MetricRecorder {
  public:
   // `writer`: null if nothing is recorded and points are only remembered. `logs`: null if there are no log files.
@@ -45,7 +46,7 @@ class MetricRecorder {
     bool is_of_weights = true;
   };
 
-  store::SeriesIndex series_of(std::string_view name);
+  store::SeriesIndex series_of(std::string_view name, std::string_view recorded_name);
 
   store::RunWriter* const writer_;
   LogFiles* const logs_;

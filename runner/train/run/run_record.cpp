@@ -192,10 +192,11 @@ void RunRecord::collect() {
 
 void RunRecord::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
   if (!writer_) return;
-  store::check_artifact_name(name);  // the writer would only warn
+  store::ArtifactHeader header{
+      .name = hide_secrets(name), .kind = hide_secrets(std::string(kind)), .meta = {}, .step = step()};
+  store::check_artifact_name(header.name);  // the writer would only warn
   try {
-    writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
-        .get();
+    writer_->save_artifact(std::move(header), std::move(bytes)).get();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of store errors
   }
@@ -203,7 +204,7 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
 
 void RunRecord::keep_trace(const std::string& events) {
   if (!writer_) return;
-  const std::string document = formats::trace_document(std::span(&events, 1));
+  const std::string document = hide_secrets(formats::trace_document(std::span(&events, 1)));
   const auto bytes = std::as_bytes(std::span(document));
   save_artifact(trace_name(attempt_, ++cycles_), kTraceKind, {bytes.begin(), bytes.end()});
   if (!trace_file_) return;
@@ -222,14 +223,14 @@ int64_t RunRecord::find_state(const std::string& selector) {
   std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
   if (!store::is_state_name(selector) && selector.starts_with(store::kBestState)) {
     const auto [metric, maximize] = ranking_of(selector, request_.recipe, hooks_);
-    states = store::ranked(std::move(states), metric, maximize);
+    states = store::ranked(std::move(states), hide_secrets(metric), maximize);
     RUN_CHECK(!states.empty(), ErrorKind::kRun,
               "load_state: no state of run {} was saved with a value of {}; checkpoint.keep_best saves the best ones",
               run.uid, metric);
     return states.front().id;
   }
   for (const store::StateInfo& info : states)
-    if (store::is_selected(info, selector)) return info.id;
+    if (store::is_selected(info, hide_secrets(selector))) return info.id;
   RUN_CHECK(!selector.empty(), ErrorKind::kRun, "load_state: run {} has no state yet", run.uid);
   RUN_CHECK(store::is_state_name(selector), ErrorKind::kRun, "load_state: run {} has no state {}", run.uid, selector);
   fail(ErrorKind::kRun, "load_state: run {} has no state named '{}'{}", run.uid, selector,

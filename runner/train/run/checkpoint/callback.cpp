@@ -1,5 +1,6 @@
 #include "runner/train/run/checkpoint/callback.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/checkpoint/sharing.h"
 #include "schema/base/error.h"
+#include "schema/base/secrets.h"
 
 namespace runner::train {
 
@@ -92,6 +94,7 @@ void CheckpointCallback::save(const char* reason) {
   device_.end(Activity::kTraining);
   std::vector<std::string> names;
   if (state_.result.batches == 0) names = state_.control.take_state_names();
+  std::ranges::transform(names, names.begin(), hide_secrets);
   std::vector<RankPart> parts;
   const bool has_parts = ranks_hold_sums();
   if (has_parts) parts = gather_rank_parts(session_.trainer, *session_.ranks);

@@ -15,8 +15,7 @@ namespace runner::train {
 
 store::Retention CheckpointSaver::retention() const {
   store::Retention retention{.keep_last = spec_.keep_last, .keep_best = {}};
-  if (spec_.keep_best)
-    retention.keep_best = store::Retention::Best{spec_.keep_best->metric, maximizes_, spec_.keep_best->count};
+  if (spec_.keep_best) retention.keep_best = store::Retention::Best{best_metric_, maximizes_, spec_.keep_best->count};
   return retention;
 }
 
@@ -27,7 +26,7 @@ void CheckpointSaver::resume(int64_t step, const std::vector<store::StateInfo>& 
 
 bool CheckpointSaver::is_among_best(const std::map<std::string, double>& metrics) const {
   if (!spec_.keep_best) return false;
-  const auto found = metrics.find(spec_.keep_best->metric);
+  const auto found = metrics.find(best_metric_);
   if (found == metrics.end() || std::isnan(found->second)) return false;
   if (std::ssize(best_) < spec_.keep_best->count) return true;
   return maximizes_ ? found->second > best_.back() : found->second < best_.back();
@@ -35,7 +34,7 @@ bool CheckpointSaver::is_among_best(const std::map<std::string, double>& metrics
 
 void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
   if (!is_among_best(metrics)) return;
-  best_.push_back(metrics.at(spec_.keep_best->metric));
+  best_.push_back(metrics.at(best_metric_));
   std::sort(best_.begin(), best_.end(), [&](double a, double b) { return maximizes_ ? a > b : a < b; });
   best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
 }

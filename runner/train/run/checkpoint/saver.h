@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runner/train/loop/checkpoint.h"
+#include "schema/base/secrets.h"
 #include "schema/recipe/recipe.h"
 #include "store/run_writer.h"
 
@@ -19,7 +20,10 @@ class CheckpointSaver {
  public:
   // `maximizes`: whether larger values of keep_best's metric are better. All other arguments must outlive the object.
   CheckpointSaver(store::RunWriter& writer, const schema::CheckpointSpec& spec, bool maximizes)
-      : writer_(writer), spec_(spec), maximizes_(maximizes) {}
+      : writer_(writer),
+        spec_(spec),
+        best_metric_(spec.keep_best ? hide_secrets(spec.keep_best->metric) : ""),
+        maximizes_(maximizes) {}
 
   // Continues after a checkpoint of an earlier attempt. `states`: all checkpoints of the run.
   void resume(int64_t step, const std::vector<store::StateInfo>& states);
@@ -28,8 +32,8 @@ class CheckpointSaver {
   bool is_among_best(const std::map<std::string, double>& metrics) const;
 
   // Saves the trainer, unless this point of the run is already saved and there are no `names`. `metrics`: those
-  // recorded at this step, for keep_best. `pinned`: exempt from retention, as are checkpoints with names. Throws
-  // Error(kRun) if a parameter is not finite; such a checkpoint is never saved.
+  // recorded at this step, for keep_best. `names`: without secrets. `pinned`: exempt from retention, as are checkpoints
+  // with names. Throws Error(kRun) if a parameter is not finite; such a checkpoint is never saved.
   void save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
             const std::map<std::string, double>& metrics, const std::vector<std::string>& names = {});
 
@@ -51,6 +55,7 @@ class CheckpointSaver {
 
   store::RunWriter& writer_;
   const schema::CheckpointSpec& spec_;
+  const std::string best_metric_;  // of keep_best, as it is recorded
   const bool maximizes_;
   std::deque<store::Outcome<store::StateInfo>> saves_;  // in progress, oldest first
   // Place in training of the last checkpoint, saved or in progress.
