@@ -133,9 +133,11 @@ std::string write_events(AllPoints& points, const fs::path& folder) {
 store::RunDetails public_parts(store::RunDetails details) {
   details.run.host.clear();
   details.run.pid = 0;
+  details.run.cpu_features.clear();
+  details.run.kernels_json = "{}";
   for (store::AttemptProvenance& attempt : details.provenance) {
     attempt.provenance.environment_json = "{}";
-    attempt.provenance.git.untracked.clear();
+    attempt.provenance.git = {};
     std::erase_if(attempt.provenance.sources,
                   [](const store::AttemptSource& source) { return source.kind == store::kDiffSource; });
   }

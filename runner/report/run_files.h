@@ -36,7 +36,7 @@ void write_metrics(AllPoints& points, const std::string& file);
 // name, which follows TensorBoard's pattern and is the same for each export of the run.
 std::string write_events(AllPoints& points, const std::filesystem::path& folder);
 
-// Returns the run without host, process and environment, and without uncommitted changes and names of untracked files.
+// Returns the run without what identifies the machine (host, process, processor, environment) and the repository.
 store::RunDetails public_parts(store::RunDetails details);
 
 // ", with its recipe, hook and environment": what the files of the run contain about its code and machine.

@@ -49,7 +49,8 @@ constexpr Argument kExportArguments[] = {
     {"--folder", "DIR", "write the run as files in DIR: recipe, parameters, metrics, events, summary",
      &ExportOptions::folder},
     {"--public", "",
-     "leave out of --folder what describes the machine and unpublished code: environment, host, uncommitted changes",
+     "leave out of --folder what identifies the machine and the repository: environment, host, processor, commit, "
+     "branch, uncommitted changes",
      &ExportOptions::is_public},
     {"--artifact", "NAME", "write the newest artifact of this name to FILE", &ExportOptions::artifact, Kind::kArtifact},
     {"[FILE]", "", "output file of --artifact; default: the last part of NAME; - is standard output",
@@ -281,7 +282,7 @@ const Command kExportCommand{
     .summary = "write a run's model, metrics or artifacts to files",
     .details =
         "--folder writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json (like\n"
-        "show --json) and summary.json.  run.json contains the environment and uncommitted changes of the code\n"
+        "show --json) and summary.json.  run.json contains the environment and the state of the repository\n"
         "unless --public is given.  Values for TensorBoard are rounded to seven digits.  The digest of an\n"
         "artifact is verified.",
     .arguments = kExportArguments,
