@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <iterator>
 #include <locale>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "runner/cli/command.h"
 #include "runner/cli/help.h"
+#include "schema/base/text.h"
 #include "tests/cli/command.h"
 #include "tests/support/paths.h"
 
@@ -17,14 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using cli::testing::run_command;
 
-std::string replaced(std::string text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-  return text;
-}
-
 std::string cell(std::string_view text) {
-  return replaced(std::string(text), "|", "\\|");
+  return replaced(text, "|", "\\|");
 }
 
 std::string argument_table(std::span<const cli::Argument> arguments) {
@@ -101,6 +98,15 @@ std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& examp
   return out + "```\n";
 }
 
+// Replaces the ids of the runs in the folder's store, which are random.
+std::string with_fixed_ids(std::string page, const fs::path& folder) {
+  std::istringstream ids(run_command("runner sql --format csv 'SELECT run FROM runs'", folder).out);
+  std::string id;
+  std::getline(ids, id);  // the name of the column
+  while (std::getline(ids, id)) page = replaced(page, id, "1qzq5d1315");
+  return page;
+}
+
 }  // namespace
 
 std::string command_page() {
@@ -109,7 +115,7 @@ std::string command_page() {
   out += kCommandsSetUp;
   for (const cli::Command* command : cli::commands()) {
     out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", *command->name, cli::usage_of(*command), *command->summary);
-    if (!command->details->empty()) out += replaced(std::string(*command->details), "*", "\\*") + "\n\n";
+    if (!command->details->empty()) out += replaced(*command->details, "*", "\\*") + "\n\n";
     if (!command->arguments->empty()) out += argument_table(command->arguments) + '\n';
     out += fmt::format("```sh\n{}\n```\n", *command->examples);
   }
@@ -123,7 +129,7 @@ std::string error_page() {
   fs::create_directory_symlink(support::source_path("recipes"), folder.path() / "recipes");
   for (const schema::ErrorIdRow& row : schema::error_ids())
     out += error_entry(row, examples[static_cast<size_t>(row.id)], folder.path());
-  return out;
+  return with_fixed_ids(std::move(out), folder.path());
 }
 
 }  // namespace runner::docs

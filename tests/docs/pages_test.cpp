@@ -48,6 +48,10 @@ TEST(Pages, StructureMatchesTheTree) {
   }
 }
 
+TEST(Pages, ErrorCatalogueIsTheSameInEachBuild) {
+  EXPECT_EQ(error_page(), error_page());
+}
+
 TEST(Pages, HaveAnExampleOfEachError) {
   const auto examples = error_examples();
   const std::string page = read_text(support::source_path("docs/error_catalogue.md"));
