@@ -25,10 +25,11 @@ void release_reserve() {
   throw std::bad_alloc();
 }
 
-// Even an exception object needs memory. Without any, there is no current exception.
+// Even an exception object needs memory. Without any, there is no current exception. Another thread may have released
+// some memory since.
 bool is_out_of_memory() {
-  constexpr size_t kLittle = size_t{16} << 10;
-  if (std::current_exception() == nullptr) return std::malloc(kLittle) == nullptr;  // NOLINT: the process ends
+  if (std::current_exception() == nullptr)
+    return reserve == nullptr || std::malloc(kReserve) == nullptr;  // NOLINT: the process ends
   try {
     std::rethrow_exception(std::current_exception());
   } catch (const std::bad_alloc&) {
