@@ -200,7 +200,7 @@ TEST_F(Documents, Diff) {
 TEST_F(Documents, CheckAndExplainAndPlan) {
   write_text(folder_.path() / "tiny.yaml", kTiny);
   write_text(folder_.path() / "bad.yaml", std::string(kTiny) + "sede: 1\n");
-  EXPECT_EQ(run("check tiny.yaml --json"), Json::parse(R"({"ok": true, "errors": []})"));
+  EXPECT_EQ(run("check tiny.yaml --json"), Json::parse(R"({"ok": true, "errors": [], "warnings": []})"));
   const Json bad = run("check bad.yaml --json", 2);
   EXPECT_EQ(bad["ok"], false);
   ASSERT_EQ(bad["errors"].size(), 1U);
