@@ -60,7 +60,8 @@ void check_inputs(const ModelDef& def, const data::Encoding& data);
 // The model types of the recipe, one row each: the enumerator of schema::ModelType without its k.
 #define RUNNER_MODELS(MODEL) \
   MODEL(Mlp)                 \
-  MODEL(Linear)
+  MODEL(Linear)              \
+  MODEL(Gpt)
 
 #define RUNNER_DECLARE_MODEL(Name) extern const ModelDef k##Name##Model;
 RUNNER_MODELS(RUNNER_DECLARE_MODEL)

@@ -12,14 +12,20 @@ namespace {
 namespace ops = backends::ops;
 using backends::Shape;
 
+std::vector<std::pair<std::string, ParameterId>> named_parameters(ParameterId weight, bool has_bias, ParameterId bias) {
+  std::vector<std::pair<std::string, ParameterId>> named{{"weight", weight}};
+  if (has_bias) named.emplace_back("bias", bias);
+  return named;
+}
+
 class Linear : public Module {
  public:
-  Linear(int64_t in, int64_t out, bool bias) : in_(in), out_(out), has_bias_(bias) {}
+  Linear(int64_t in, int64_t out, bool bias, const Initialiser& weight_init, const Initialiser& bias_init)
+      : in_(in), out_(out), has_bias_(bias), weight_init_(weight_init), bias_init_(bias_init) {}
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    const Initialiser init{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in_))};
-    weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, init);
-    if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init, ParameterRole::kBias);
+    weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, weight_init_);
+    if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, bias_init_, ParameterRole::kBias);
   }
 
   Value record(ForwardContext& context, Value x) const override {
@@ -30,8 +36,7 @@ class Linear : public Module {
   }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
-    if (!has_bias_) return {{"weight", weight_}};
-    return {{"weight", weight_}, {"bias", bias_}};
+    return named_parameters(weight_, has_bias_, bias_);
   }
 
   std::string_view type() const override { return "nn.Linear"; }
@@ -42,15 +47,16 @@ class Linear : public Module {
  private:
   const int64_t in_, out_;
   const bool has_bias_;
+  const Initialiser weight_init_, bias_init_;
   ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 
 class Embedding : public Module {
  public:
-  Embedding(int64_t rows, int64_t width) : shape_{rows, width} {}
+  Embedding(int64_t rows, int64_t width, double deviation) : shape_{rows, width}, deviation_(deviation) {}
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, 1.0});
+    weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, deviation_});
   }
 
   Value record(ForwardContext& context, Value ids) const override {
@@ -64,26 +70,29 @@ class Embedding : public Module {
 
  private:
   const Shape shape_;
+  const double deviation_;
   ParameterId weight_ = kNoParameter;
 };
 
 class LayerNorm : public Module {
  public:
-  LayerNorm(int64_t width, double eps) : width_(width), eps_(eps) {}
+  LayerNorm(int64_t width, double eps, bool bias) : width_(width), eps_(eps), has_bias_(bias) {}
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     weight_ =
         parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
+    if (!has_bias_) return;
     bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0}, ParameterRole::kNormBias);
   }
 
   Value record(ForwardContext& context, Value x) const override {
-    return ops::layer_norm(context.autocast.operand(backends::Op::kLayerNorm, x), context.parameter(weight_),
-                           context.parameter(bias_), eps_);
+    const Value weight = context.parameter(weight_);
+    const Value bias = has_bias_ ? context.parameter(bias_) : ops::full_like(weight, 0);
+    return ops::layer_norm(context.autocast.operand(backends::Op::kLayerNorm, x), weight, bias, eps_);
   }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
-    return {{"weight", weight_}, {"bias", bias_}};
+    return named_parameters(weight_, has_bias_, bias_);
   }
 
   std::string_view type() const override { return "nn.LayerNorm"; }
@@ -92,6 +101,7 @@ class LayerNorm : public Module {
  private:
   const int64_t width_;
   const double eps_;
+  const bool has_bias_;
   ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 
@@ -99,12 +109,7 @@ class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
 
-  Value record(ForwardContext& context, Value x) const override {
-    if (!context.training || p_ == 0) return x;
-    const Value mask =
-        ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p_);
-    return ops::mul(x, ops::cast(mask, x.dtype()));
-  }
+  Value record(ForwardContext& context, Value x) const override { return apply_dropout(context, x, p_); }
 
   std::string_view type() const override { return "nn.Dropout"; }
   std::string text() const override { return fmt::format("nn.Dropout({})", p_); }
@@ -202,6 +207,22 @@ class OverFlatSamples : public Module {
 
 }  // namespace
 
+Value apply_dropout(ForwardContext& context, Value x, double p) {
+  if (!context.training || p == 0) return x;
+  const Value mask = ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p);
+  return ops::mul(x, ops::cast(mask, x.dtype()));
+}
+
+ModulePtr Group::member(std::string name, ModulePtr module) {
+  contain(*module);
+  members_.emplace_back(std::move(name), module);
+  return module;
+}
+
+void Group::add_parameters(ParameterSet& parameters, const std::string& prefix) {
+  for (const auto& [name, module] : members_) module->declare(parameters, prefix + name + '.');
+}
+
 void Module::contain(const Module& member) {
   depth_ = std::max(depth_, member.depth_ + 1);
   check_depth(depth_);
@@ -249,13 +270,17 @@ std::string Module::place() const {
 }
 
 ModulePtr linear(int64_t in, int64_t out, bool bias) {
-  return std::make_shared<Linear>(in, out, bias);
+  const Initialiser uniform{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in))};
+  return std::make_shared<Linear>(in, out, bias, uniform, uniform);
 }
-ModulePtr embedding(int64_t rows, int64_t width) {
-  return std::make_shared<Embedding>(rows, width);
+ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation) {
+  return std::make_shared<Linear>(in, out, bias, Initialiser{Initialiser::Kind::kNormal, deviation}, Initialiser{});
 }
-ModulePtr layer_norm(int64_t width, double eps) {
-  return std::make_shared<LayerNorm>(width, eps);
+ModulePtr embedding(int64_t rows, int64_t width, double deviation) {
+  return std::make_shared<Embedding>(rows, width, deviation);
+}
+ModulePtr layer_norm(int64_t width, double eps, bool bias) {
+  return std::make_shared<LayerNorm>(width, eps, bias);
 }
 ModulePtr dropout(double p) {
   return std::make_shared<Dropout>(p);

@@ -144,12 +144,31 @@ class Module {
   SourceMark made_at_;
 };
 
+inline constexpr double kNormEpsilon = 1e-5;  // PyTorch's default
+
+// What nn.Dropout does: in training, zeroes elements with probability p and scales the others by 1/(1−p).
+Value apply_dropout(ForwardContext& context, Value x, double p);
+
+// A module with named inner modules, whose parameters have the prefix "NAME.".
+class Group : public Module {
+ protected:
+  // Call it in the constructor, in the order of the parameters.
+  ModulePtr member(std::string name, ModulePtr module);
+
+ private:
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override;
+
+  std::vector<std::pair<std::string, ModulePtr>> members_;
+};
+
 // x: (…, in) -> (…, out). weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.
 ModulePtr linear(int64_t in, int64_t out, bool bias = true);
-// ids: (…) i64 -> (…, width). weight (rows, width): N(0, 1), as torch.nn.Embedding.
-ModulePtr embedding(int64_t rows, int64_t width);
+// The same with a weight from N(0, deviation²) and a bias of zeros.
+ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation);
+// ids: (…) i64 -> (…, width). weight (rows, width): N(0, deviation²), as torch.nn.Embedding.
+ModulePtr embedding(int64_t rows, int64_t width, double deviation = 1);
 // Normalises over the last axis; weight is initialised with ones, bias with zeros.
-ModulePtr layer_norm(int64_t width, double eps = 1e-5);
+ModulePtr layer_norm(int64_t width, double eps = kNormEpsilon, bool bias = true);
 // In training, zeroes elements with probability p and scales the others by 1/(1−p).
 ModulePtr dropout(double p);
 ModulePtr activation(schema::Activation kind);

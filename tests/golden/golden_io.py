@@ -94,6 +94,16 @@ def fill(words, indent):
     return f",\n{' ' * indent}".join(lines + [line])
 
 
+def flow(value):
+    """A value of a recipe in one line of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(v) for v in value) + "]"
+    plain = isinstance(value, str) and value[0].isalnum()
+    return value if plain else json.dumps(value)
+
+
 def write(name, about, cases, versions=(), **shared):
     """Writes `name` next to this script: its generator, what is common to all cases, the cases."""
     made_by = {"python": platform.python_version(), "torch": torch.__version__}

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import schedules
-from golden_io import FOLDER, number, numbers, tensor, write
+from golden_io import FOLDER, flow, number, numbers, tensor, write
 
 EPOCHS = 3
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
@@ -298,15 +298,6 @@ def recipe_of(name, spec):
     recipe["train"] = {"epochs": EPOCHS} | spec.get("train", {})
     recipe["log"] = {"every": "1 step"}
     return recipe
-
-
-def flow(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(flow(v) for v in value) + "]"
-    plain = isinstance(value, str) and value[0].isalnum()
-    return value if plain else json.dumps(value)
 
 
 def write_recipe(name, recipe, initial):

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/model/initial_weights.h"
 #include "runner/model/model_def.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_table.h"
@@ -57,6 +58,15 @@ data::Encoding labelled_tokens(int64_t length) {
   return data;
 }
 
+ModelSpec gpt(int64_t layers, int64_t heads, int64_t width) {
+  ModelSpec spec = of_type(schema::ModelType::kGpt);
+  spec.layers = layers;
+  spec.heads = heads;
+  spec.width = width;
+  spec.activation = schema::Activation::kGeluTanh;
+  return spec;
+}
+
 Texts names_of(const Model& model) {
   Texts names;
   for (const Parameter& p : model.parameters.parameters()) names.push_back(p.name + " " + p.shape.to_string());
@@ -82,6 +92,67 @@ TEST(BuildModel, LayerNormAndDropoutAreNumberedMembers) {
   EXPECT_EQ(names_of(build_model(mlp({16, 8}, 0.5, true), features({4}, 3))),
             (Texts{"0.weight (16, 4)", "0.bias (16)", "1.weight (16)", "1.bias (16)", "4.weight (8, 16)", "4.bias (8)",
                    "5.weight (8)", "5.bias (8)", "8.weight (3, 8)", "8.bias (3)"}));
+}
+
+TEST(BuildModel, GptHasNamesOfNanoGpt) {
+  ModelSpec spec = gpt(1, 2, 4);
+  EXPECT_EQ(names_of(build_model(spec, labelled_tokens(6))),
+            (Texts{"transformer.wte.weight (10, 4)", "transformer.wpe.weight (6, 4)", "transformer.h.0.ln_1.weight (4)",
+                   "transformer.h.0.ln_1.bias (4)", "transformer.h.0.attn.c_attn.weight (12, 4)",
+                   "transformer.h.0.attn.c_attn.bias (12)", "transformer.h.0.attn.c_proj.weight (4, 4)",
+                   "transformer.h.0.attn.c_proj.bias (4)", "transformer.h.0.ln_2.weight (4)",
+                   "transformer.h.0.ln_2.bias (4)", "transformer.h.0.mlp.c_fc.weight (16, 4)",
+                   "transformer.h.0.mlp.c_fc.bias (16)", "transformer.h.0.mlp.c_proj.weight (4, 16)",
+                   "transformer.h.0.mlp.c_proj.bias (4)", "transformer.ln_f.weight (4)", "transformer.ln_f.bias (4)"}));
+  spec.bias = false;
+  spec.tie_weights = false;
+  spec.context = 9;
+  spec.mlp_width = 7;
+  EXPECT_EQ(
+      names_of(build_model(spec, labelled_tokens(6))),
+      (Texts{"transformer.wte.weight (10, 4)", "transformer.wpe.weight (9, 4)", "transformer.h.0.ln_1.weight (4)",
+             "transformer.h.0.attn.c_attn.weight (12, 4)", "transformer.h.0.attn.c_proj.weight (4, 4)",
+             "transformer.h.0.ln_2.weight (4)", "transformer.h.0.mlp.c_fc.weight (7, 4)",
+             "transformer.h.0.mlp.c_proj.weight (4, 7)", "transformer.ln_f.weight (4)", "lm_head.weight (10, 4)"}));
+}
+
+TEST(BuildModel, GptHasInitialWeightsOfGpt2) {
+  std::map<std::string, Initialiser> init;
+  const Model model = build_model(gpt(2, 2, 4), labelled_tokens(6));
+  for (const Parameter& p : model.parameters.parameters()) init[p.name] = p.init;
+  const auto expect_deviation = [&](const std::string& name, double deviation) {
+    EXPECT_EQ(init.at(name).kind, Initialiser::Kind::kNormal) << name;
+    EXPECT_DOUBLE_EQ(init.at(name).scale, deviation) << name;
+  };
+  expect_deviation("transformer.wte.weight", 0.02);
+  expect_deviation("transformer.wpe.weight", 0.02);
+  expect_deviation("transformer.h.0.attn.c_attn.weight", 0.02);
+  expect_deviation("transformer.h.0.mlp.c_fc.weight", 0.02);
+  expect_deviation("transformer.h.1.attn.c_proj.weight", 0.01);  // 0.02 / √(2 · 2 layers)
+  expect_deviation("transformer.h.1.mlp.c_proj.weight", 0.01);
+  EXPECT_EQ(init.at("transformer.h.0.attn.c_attn.bias").kind, Initialiser::Kind::kZeros);
+}
+
+TEST(CheckModel, GptNeedsFittingSizes) {
+  const auto expect_error = [](const ModelSpec& spec, const std::string& text) {
+    try {
+      check_model(spec, labelled_tokens(6));
+      ADD_FAILURE() << "no error: " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+      EXPECT_EQ(error.message(), text);
+    }
+  };
+  EXPECT_NO_THROW(check_model(gpt(1, 2, 4), labelled_tokens(6)));
+  expect_error(gpt(1, 3, 4), "model.width is 4, which 3 heads do not divide");
+  ModelSpec spec = gpt(1, 2, 4);
+  spec.context = 5;
+  expect_error(spec,
+               "model.context is 5, but samples of data.train have 6 tokens; use data.train.sequence_length=5 or a "
+               "larger context");
+  spec.context = 6;
+  spec.vocabulary = 11;
+  expect_error(spec, "model.vocabulary is 11, but data.train has 10 tokens");
 }
 
 TEST(BuildModel, FlattenAddsNoNameLevel) {
@@ -176,6 +247,31 @@ TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
   sequences.others = std::span(kMask);
   EXPECT_EQ(refusal(sequences, tokens(4)),
             "model.type cnn needs an input attention_mask, which data.train does not have");
+}
+
+// The logits of PyTorch's model with the same weights.
+TEST(LanguageModels, LogitsMatchPyTorch) {
+  const std::string folder = support::source_path("tests/golden/language/");
+  for (const testing::Golden& item : testing::Golden::load("language_models.json").cases()) {
+    SCOPED_TRACE(item.name());
+    const schema::Recipe recipe = schema::read_recipe(folder + item.name() + ".yaml").recipe;
+    const std::vector<double> ids = item["ids"].numbers();
+    data::Encoding data = labelled_tokens(std::ssize(ids));
+    data.vocabulary = data.outputs = item["vocabulary"].integer();
+    const Model model = build_model(recipe.model, data);
+    Recording recording(*model.module);
+    const InitialWeights weights({.path = folder + item.name() + ".safetensors"}, recording.parameters());
+    for (const Parameter& parameter : recording.parameters().parameters()) {
+      std::vector<float> values(static_cast<size_t>(parameter.elements()));
+      weights.read(parameter, values);
+      recording.set_parameter({values.begin(), values.end()});
+    }
+    const Value logits = recording.forward(recording.input({backends::DType::kI64, Shape{1, std::ssize(ids)}}, ids));
+    const std::vector<double> got = recording.run({logits}).front();
+    const std::vector<float> want = item["logits"].tensor().as<float>();
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << i;
+  }
 }
 
 }  // namespace

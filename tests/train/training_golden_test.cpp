@@ -90,6 +90,7 @@ void expect_pytorchs(const Golden& item, SteppedTraining& training) {
       EXPECT_NEAR(step.grad_norm, norms[i], (item.has("scale") ? 2e-3 : 1e-5) * norms[i]) << "step " << i + 1;
     }
   }
+  if (!item.has("final")) return;
   for (const std::string& name : item["final"].keys()) {
     const std::vector<float> want = item["final"][name].tensor().as<float>(), got = training.parameter(name);
     ASSERT_EQ(got.size(), want.size()) << name;
@@ -98,26 +99,38 @@ void expect_pytorchs(const Golden& item, SteppedTraining& training) {
   }
 }
 
-std::string recipe_of(const Golden& item) {
-  return fmt::format("{}/tests/golden/training/{}.yaml", support::source_path(), item.name());
+// A file of cases, and the folder with the recipe of each.
+struct Trainings {
+  const char *file, *folder;
+};
+void PrintTo(const Trainings& trainings, std::ostream* out) {
+  *out << trainings.file;
 }
 
-TEST(TrainingGolden, EveryStepMatchesPyTorch) {
-  for (const Golden& item : Golden::load("training.json").cases()) {
+class TrainingGolden : public ::testing::TestWithParam<Trainings> {
+ protected:
+  std::vector<Golden> cases() const { return Golden::load(GetParam().file).cases(); }
+  schema::ReadResult recipe_of(const Golden& item, const std::vector<std::string>& overrides) const {
+    return schema::read_recipe(
+        support::source_path(fmt::format("tests/golden/{}/{}.yaml", GetParam().folder, item.name())), overrides);
+  }
+};
+
+TEST_P(TrainingGolden, EveryStepMatchesPyTorch) {
+  for (const Golden& item : cases()) {
     SCOPED_TRACE(item.name());
-    const schema::ReadResult read = schema::read_recipe(recipe_of(item));
+    const schema::ReadResult read = recipe_of(item, {});
     SteppedTraining training(read.recipe, nullptr);
     expect_pytorchs(item, training);
   }
 }
 
 // In f32: with mixed precision the gradients of each rank are rounded, to which one process does not compare.
-TEST(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
-  for (const Golden& item : Golden::load("training.json").cases()) {
+TEST_P(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
+  for (const Golden& item : cases()) {
     for (const int size : {2, 3, 4, 8}) {
-      const schema::ReadResult read = schema::read_recipe(
-          recipe_of(item),
-          std::vector<std::string>{"split_batches=true", fmt::format("num_processes={}", size), "threads=1"});
+      const schema::ReadResult read =
+          recipe_of(item, {"split_batches=true", fmt::format("num_processes={}", size), "threads=1"});
       if (read.recipe.mixed_precision != schema::Precision::kNo) continue;
       on_threads(size, [&](backends::SharedMemoryGroup& ranks) {
         SCOPED_TRACE(fmt::format("{}, rank {} of {}", item.name(), ranks.rank(), size));
@@ -127,6 +140,10 @@ TEST(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Networks, TrainingGolden, ::testing::Values(Trainings{"training.json", "training"}));
+INSTANTIATE_TEST_SUITE_P(LanguageModels, TrainingGolden,
+                         ::testing::Values(Trainings{"language_models.json", "language"}));
 
 }  // namespace
 }  // namespace runner::train

@@ -1,0 +1,23 @@
+// Attention of transformers over sequences, with several heads.
+#pragma once
+
+#include "runner/model/module.h"
+
+namespace runner::nn {
+
+// (B, T, heads · D) -> (B, heads, T, D), and back.
+Value split_heads(Value x, int64_t heads);
+Value merge_heads(Value x);
+
+struct AttentionOptions {
+  bool causal = false;  // token t sees tokens 0 … t
+  double dropout = 0;   // of the attention weights, in training
+  // (B, S) i64, optional: the keys whose value is not 0 are seen. The result for a token that sees no key is 0.
+  Value key_mask = {};
+};
+
+// softmax(q kᵀ / √D) v. q: (B, H, T, D); k, v: (B, G, S, D), where head h of q uses head h / (H / G) of k and v.
+// Returns (B, H, T, D).
+Value attention(ForwardContext& context, Value q, Value k, Value v, const AttentionOptions& options);
+
+}  // namespace runner::nn

@@ -1,0 +1,141 @@
+// model.type gpt: GPT-2 (Radford et al. 2019) with the parameter names of nanoGPT and transformers.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "runner/model/attention.h"
+#include "runner/model/model_def.h"
+
+namespace runner::nn {
+namespace {
+
+namespace ops = backends::ops;
+
+constexpr double kDeviation = 0.02;  // of initial weights
+
+// Deviation of the weights of projections that are added to the residual stream.
+double residual_deviation(const schema::ModelSpec& spec) {
+  return kDeviation / std::sqrt(2.0 * static_cast<double>(spec.layers));
+}
+
+class GptAttention : public Group {
+ public:
+  explicit GptAttention(const schema::ModelSpec& spec)
+      : heads_(spec.heads),
+        dropout_(spec.dropout),
+        c_attn_(member("c_attn", normal_linear(spec.width, 3 * spec.width, spec.bias, kDeviation))),
+        c_proj_(member("c_proj", normal_linear(spec.width, spec.width, spec.bias, residual_deviation(spec)))) {}
+
+ private:
+  // x: (B, T, C)
+  Value record(ForwardContext& context, Value x) const override {
+    const Value all = c_attn_->forward(context, x);
+    const int64_t width = x.shape()[2];
+    const auto part = [&](int64_t i) { return split_heads(ops::slice(all, 2, i * width, (i + 1) * width), heads_); };
+    const Value mixed = attention(context, part(0), part(1), part(2), {.causal = true, .dropout = dropout_});
+    return apply_dropout(context, c_proj_->forward(context, merge_heads(mixed)), dropout_);
+  }
+
+  const int64_t heads_;
+  const double dropout_;
+  const ModulePtr c_attn_, c_proj_;
+};
+
+class GptMlp : public Group {
+ public:
+  explicit GptMlp(const schema::ModelSpec& spec)
+      : dropout_(spec.dropout),
+        c_fc_(member("c_fc", normal_linear(spec.width, mlp_width(spec), spec.bias, kDeviation))),
+        c_proj_(member("c_proj", normal_linear(mlp_width(spec), spec.width, spec.bias, residual_deviation(spec)))),
+        activation_(activation(spec.activation)) {}
+
+ private:
+  static int64_t mlp_width(const schema::ModelSpec& spec) { return spec.mlp_width.value_or(4 * spec.width); }
+
+  Value record(ForwardContext& context, Value x) const override {
+    const Value hidden = activation_->forward(context, c_fc_->forward(context, x));
+    return apply_dropout(context, c_proj_->forward(context, hidden), dropout_);
+  }
+
+  const double dropout_;
+  const ModulePtr c_fc_, c_proj_, activation_;
+};
+
+class GptBlock : public Group {
+ public:
+  explicit GptBlock(const schema::ModelSpec& spec)
+      : ln_1_(member("ln_1", layer_norm(spec.width, kNormEpsilon, spec.bias))),
+        attn_(member("attn", std::make_shared<GptAttention>(spec))),
+        ln_2_(member("ln_2", layer_norm(spec.width, kNormEpsilon, spec.bias))),
+        mlp_(member("mlp", std::make_shared<GptMlp>(spec))) {}
+
+ private:
+  Value record(ForwardContext& context, Value x) const override {
+    x = ops::add(x, Autocast::raise(attn_->forward(context, ln_1_->forward(context, x))));
+    return ops::add(x, Autocast::raise(mlp_->forward(context, ln_2_->forward(context, x))));
+  }
+
+  const ModulePtr ln_1_, attn_, ln_2_, mlp_;
+};
+
+class Gpt : public Group {
+ public:
+  Gpt(const schema::ModelSpec& spec, int64_t vocabulary, int64_t context)
+      : dropout_(spec.dropout),
+        wte_(member("transformer.wte", embedding(vocabulary, spec.width, kDeviation))),
+        wpe_(member("transformer.wpe", embedding(context, spec.width, kDeviation))) {
+    for (int64_t layer = 0; layer < spec.layers; ++layer)
+      blocks_.push_back(member(fmt::format("transformer.h.{}", layer), std::make_shared<GptBlock>(spec)));
+    ln_f_ = member("transformer.ln_f", layer_norm(spec.width, kNormEpsilon, spec.bias));
+    if (!spec.tie_weights)
+      lm_head_ = member("lm_head", normal_linear(spec.width, vocabulary, /*bias=*/false, kDeviation));
+  }
+
+ private:
+  // ids: (B, T) i64. Returns logits (B, T, vocabulary).
+  Value record(ForwardContext& context, Value ids) const override {
+    const Value places = ops::arange(context.program, ids.shape()[1]);
+    Value x = ops::add(wte_->forward(context, ids), wpe_->forward(context, places));
+    x = apply_dropout(context, x, dropout_);
+    for (const ModulePtr& block : blocks_) x = block->forward(context, x);
+    x = ln_f_->forward(context, x);
+    if (lm_head_ != nullptr) return lm_head_->forward(context, x);
+    const auto operand = [&](Value value) { return context.autocast.operand(backends::Op::kMatmul, value); };
+    const Value table = context.parameter(wte_->own_parameters().front().second);
+    return ops::matmul(operand(x), operand(table), false, true);
+  }
+
+  const double dropout_;
+  const ModulePtr wte_, wpe_;
+  std::vector<ModulePtr> blocks_;
+  ModulePtr ln_f_, lm_head_;
+};
+
+void check_gpt(const schema::ModelSpec& spec, const data::Encoding& data) {
+  RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
+            spec.width, spec.heads);
+  const int64_t tokens = data.feature_shape[0], rows = spec.vocabulary.value_or(data.vocabulary);
+  RUN_CHECK(tokens <= spec.context.value_or(tokens), ErrorKind::kRecipe,
+            "model.context is {}, but samples of data.train have {} tokens; use data.train.sequence_length={} or a "
+            "larger context",
+            *spec.context, tokens, *spec.context);
+  RUN_CHECK(rows == data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
+            data.vocabulary);
+}
+
+}  // namespace
+
+const ModelDef kGptModel{
+    .type = schema::ModelType::kGpt,
+    .inputs = {.kind = ModelInputKind::kTokens,
+               .least_axes = 1,
+               .most_axes = 1,
+               .others = kNoOthers,
+               .outputs = OutputsPer::kToken},
+    .check = check_gpt,
+    .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
+      return std::make_shared<Gpt>(spec, data.vocabulary, spec.context.value_or(data.feature_shape[0]));
+    },
+};
+
+}  // namespace runner::nn
