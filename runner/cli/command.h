@@ -162,6 +162,7 @@ std::vector<std::string> choices(const Argument& argument);
   COMMAND(Estimate)              \
   COMMAND(Explain)               \
   COMMAND(Schema)                \
+  COMMAND(Tokenize)              \
   COMMAND(Ls)                    \
   COMMAND(Show)                  \
   COMMAND(Graphs)                \

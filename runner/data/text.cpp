@@ -1,7 +1,6 @@
 #include "runner/data/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -9,6 +8,8 @@
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
 #include "runner/formats/input_file.h"
+#include "runner/text/character_ids.h"
+#include "runner/text/characters.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"
@@ -21,23 +22,6 @@ constexpr int64_t kByteTokens = 256;
 constexpr size_t kWindowBytes = size_t{1} << 16;
 constexpr size_t kLongestCharacter = 4;
 
-// `bytes`: a complete character, as found by utf8_length().
-uint32_t code_point(std::string_view bytes) {
-  if (bytes.size() == 1) return static_cast<uint8_t>(bytes[0]);
-  uint32_t code = static_cast<uint8_t>(bytes[0]) & (0xFFU >> (bytes.size() + 1));
-  for (const char byte : bytes.substr(1)) code = code << 6 | (static_cast<uint8_t>(byte) & 0x3FU);
-  return code;
-}
-
-std::string utf8_of(uint32_t code) {
-  if (code < 0x80) return {static_cast<char>(code)};
-  const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  constexpr uint32_t kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  std::string bytes(1, static_cast<char>(kLead[tail] | code >> (6 * tail)));
-  for (int i = tail - 1; i >= 0; --i) bytes += static_cast<char>(0x80 | (code >> (6 * i) & 0x3F));
-  return bytes;
-}
-
 // Set of characters.
 class Seen {
  public:
@@ -48,7 +32,7 @@ class Seen {
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (uint32_t token = 0; token < seen_.size(); ++token)
-      if (seen_[token]) names.push_back(utf8_of(token));
+      if (seen_[token]) text::append_utf8(names.emplace_back(), token);
     return names;
   }
 
@@ -112,7 +96,7 @@ bool TextTokens::next(uint32_t& token) {
   RUN_CHECK(bytes_ || window_[at_] != '\0', ErrorKind::kData,
             "{}: byte {} is NUL (0x00): the file is damaged or no text; {}", input_.path(), byte(),
             options_.remedy(kAnyFile, "expected UTF-8 text"));
-  token = bytes_ ? static_cast<uint8_t>(window_[at_]) : code_point(std::string_view(window_).substr(at_, length));
+  token = bytes_ ? static_cast<uint8_t>(window_[at_]) : character_at(window_, at_).code;
   at_ += length;
   return true;
 }
@@ -128,36 +112,14 @@ void TextTokens::go_to(int64_t byte) {
 class TokenNumbers {
  public:
   // `names`: characters, sorted; empty for bytes.
-  explicit TokenNumbers(const std::vector<std::string>& names);
+  explicit TokenNumbers(const std::vector<std::string>& names) : is_bytes_(names.empty()), characters_(names) {}
   // Returns the token id, or -1 if the character is not in the vocabulary.
-  int64_t of(uint32_t token) const {
-    if (is_bytes_) return token;
-    return token < kDirect ? direct_[token] : searched(token);
-  }
+  int64_t of(uint32_t token) const { return is_bytes_ ? token : characters_.of(token); }
 
  private:
-  static constexpr uint32_t kDirect = 0x800;  // characters of up to two UTF-8 bytes
-
-  int64_t searched(uint32_t token) const;
-
   bool is_bytes_;
-  std::vector<uint32_t> codes_;  // code point of each token id, ascending
-  std::array<int32_t, kDirect> direct_{};
+  text::CharacterIds characters_;
 };
-
-TokenNumbers::TokenNumbers(const std::vector<std::string>& names) : is_bytes_(names.empty()) {
-  direct_.fill(-1);
-  for (const std::string& name : names) {
-    const uint32_t code = code_point(name);
-    if (code < kDirect) direct_[code] = static_cast<int32_t>(codes_.size());
-    codes_.push_back(code);
-  }
-}
-
-int64_t TokenNumbers::searched(uint32_t token) const {
-  const auto at = std::lower_bound(codes_.begin(), codes_.end(), token);
-  return at != codes_.end() && *at == token ? at - codes_.begin() : -1;
-}
 
 // ---- samples --------------------------------------------------------------------------------------------------------
 

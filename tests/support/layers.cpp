@@ -17,6 +17,7 @@ const std::vector<std::vector<Folder>>& layers() {
       {{"backends/gpu", "the emulated GPU: device threads, streams, its model"},
        {"backends/tpu", "the emulated TPU: lazy graphs, compile cache, its model"}},
       {{"runner/formats", "file formats: npy, safetensors, ONNX, CSV, TensorBoard events, Chrome traces, gzip"}},
+      {{"runner/text", "tokenizers"}},
       {{"runner/data", "data sets, batches, the data plan"}, {"runner/optim", "update rules and schedules"}},
       {{"runner/model", "modules, and one ModelDef per model type"}},
       {{"runner/train/step",

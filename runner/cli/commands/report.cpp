@@ -1,12 +1,9 @@
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <span>
 #include <string>
 
-#include <unistd.h>
-
 #include "runner/cli/command.h"
+#include "runner/cli/standard_input.h"
 #include "runner/formats/input_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
@@ -30,18 +27,6 @@ constexpr Argument kReportArguments[] = {
 using report::xla::DurationStyle;
 
 constexpr size_t kChunk = size_t{1} << 16;
-
-std::string read_standard_input() {
-  std::string text;
-  std::array<char, kChunk> chunk;
-  for (;;) {
-    const ssize_t got = read(STDIN_FILENO, chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) continue;
-    RUN_CHECK(got >= 0, ErrorKind::kData, "cannot read standard input: {}", std::strerror(errno));
-    if (got == 0) return text;
-    text.append(chunk.data(), static_cast<size_t>(got));
-  }
-}
 
 std::string read_text(const std::string& file) {
   if (file == "-") return read_standard_input();

@@ -1,0 +1,112 @@
+// Tokenizers: texts to token ids and back, with exactly the ids of the reference implementations. Values; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runner/text/added_tokens.h"
+#include "runner/text/byte_bpe.h"
+#include "runner/text/character_ids.h"
+#include "runner/text/word_piece.h"
+
+namespace runner::text {
+
+inline constexpr size_t kLongestText = size_t{1} << 30;  // bytes
+
+struct Encoding {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;  // segment ids, as long as ids
+};
+
+// A part of a template: a special token, or all tokens of a text.
+struct TemplatePart {
+  enum Kind { kToken, kFirst, kSecond };
+  Kind kind = kToken;
+  std::vector<int32_t> ids{};  // of kToken
+  int32_t type = 0;
+};
+// How the special tokens are put around one text, or a pair.
+struct Template {
+  std::vector<TemplatePart> single{{TemplatePart::kFirst, {}, 0}};
+  std::vector<TemplatePart> pair{{TemplatePart::kFirst, {}, 0}, {TemplatePart::kSecond, {}, 1}};
+};
+
+// How ids become text.
+struct Decoder {
+  enum Kind {
+    kConcatenated,
+    kJoined,     // tokens separated by blanks
+    kWordPiece,  // the same, but a continuation is joined
+    kBytes,      // the bytes that the characters of the tokens stand for, or those of the tokens
+  };
+  Kind kind = kJoined;
+  std::string prefix = "##";  // of continuations
+  bool cleans_up = true;      // removes blanks before punctuation
+};
+
+// Truncation and padding that a file asks for. Reported; not applied.
+struct FileLimits {
+  std::optional<int64_t> truncation, padding;  // lengths; padding to the longest: 0
+};
+
+// Each byte is a token.
+struct Bytes {};
+
+struct TokenizerParts {
+  std::string kind{};                 // for messages: "WordPiece", "byte-level BPE", "characters", "bytes"
+  std::vector<std::string> tokens{};  // by id
+  std::variant<Bytes, CharacterIds, WordPiece, ByteBpe> model{};
+  BertNormalizer normalizer{};
+  std::vector<AddedToken> added{};  // of two with one content, the first counts
+  Template specials{};
+  Decoder decoder{};
+  FileLimits limits{};
+};
+
+class Tokenizer {
+ public:
+  explicit Tokenizer(TokenizerParts parts);
+
+  const std::string& kind() const { return parts_.kind; }
+  int64_t vocabulary() const { return std::ssize(parts_.tokens); }
+  const std::vector<std::string>& tokens() const { return parts_.tokens; }
+  const std::vector<AddedToken>& added() const { return parts_.added; }
+  const FileLimits& limits() const { return parts_.limits; }
+
+  // Returns the id of a token, or nullopt if there is none.
+  std::optional<int32_t> find(std::string_view token) const;
+
+  // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
+  // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.
+  std::vector<int32_t> encode(std::string_view text, SpecialTokens specials = SpecialTokens::kMatch) const;
+
+  // Puts the special tokens around the ids of a text or of a pair.
+  Encoding with_specials(std::span<const int32_t> text) const;
+  Encoding with_specials(std::span<const int32_t> first, std::span<const int32_t> second) const;
+  // Returns the number of special tokens that they add.
+  size_t specials(bool is_pair) const;
+
+  // Returns the text of ids of this vocabulary. Bytes that are not UTF-8 become U+FFFD. `skips_specials`: leaves out
+  // special tokens.
+  std::string decode(std::span<const int32_t> ids, bool skips_specials = false) const;
+
+ private:
+  void encode_part(std::string_view part, std::vector<int32_t>& ids) const;
+
+  TokenizerParts parts_;
+  TokenTrie ids_;  // of tokens
+  TokenFinder raw_, normalized_;
+  std::vector<bool> is_special_;  // by id
+};
+
+// A tokenizer without vocabulary file: each byte is a token.
+Tokenizer bytes_tokenizer();
+// `characters`: in UTF-8, sorted; their positions are their ids.
+Tokenizer characters_tokenizer(std::vector<std::string> characters);
+
+}  // namespace runner::text

@@ -1,0 +1,267 @@
+#include "runner/text/tokenizer_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "runner/formats/input_file.h"
+#include "runner/text/characters.h"
+#include "runner/text/tokenizer_json.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "schema/base/text.h"
+#include "schema/base/utf8.h"
+
+namespace runner::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLongestFile = int64_t{1} << 28;
+
+std::string read_whole(const std::string& path) {
+  formats::InputFile input(path);
+  RUN_CHECK(input.most_left() <= kLongestFile || input.compressed(), ErrorKind::kData, "{} has {} bytes, limit {}",
+            path, input.most_left(), kLongestFile);
+  std::string text;
+  constexpr size_t kChunk = size_t{1} << 16;
+  for (size_t got = kChunk; got == kChunk && std::ssize(text) <= kLongestFile;) {
+    const size_t before = text.size();
+    text.resize(before + kChunk);
+    got = input.read(std::as_writable_bytes(std::span(text).subspan(before)));
+    text.resize(before + got);
+  }
+  RUN_CHECK(std::ssize(text) <= kLongestFile, ErrorKind::kData, "{} has more than {} bytes", path, kLongestFile);
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    RUN_CHECK(length > 0, ErrorKind::kData, "{}: byte {} is {:#04x}, which is not valid UTF-8", path, at,
+              static_cast<uint8_t>(text[at]));
+    at += length;
+  }
+  return text;
+}
+
+json::Value parsed(const std::string& path, std::string_view text) {
+  json::Value document = json::parse(text);
+  RUN_CHECK(document.map() != nullptr, ErrorKind::kData,
+            "{}: expected a JSON object; the file of {} bytes is damaged or incomplete", path, text.size());
+  return document;
+}
+
+// Calls `read` and puts the path before the message of an error.
+template <class Read>
+auto naming(const std::string& path, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    fail(error.kind(), "{}: {}", path, error.message());
+  }
+}
+
+// ---- lines ----------------------------------------------------------------------------------------------------------
+
+// Returns the lines without line ends.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// ---- tokenizer_config.json ------------------------------------------------------------------------------------------
+
+// Settings of transformers for tokenizers without tokenizer.json.
+struct Config {
+  bool lowercase = true, handle_chinese_chars = true, add_prefix_space = false;
+  std::optional<bool> strip_accents;
+};
+
+std::optional<bool> read_flag(const json::Value& document, std::string_view key, const std::string& path) {
+  const json::Value& value = json::member(document, key);
+  if (value.is_null()) return std::nullopt;
+  RUN_CHECK(value.boolean() != nullptr, ErrorKind::kData, "{}: {}: expected true or false", path, key);
+  return *value.boolean();
+}
+
+// `families`: beginnings of the classes that fit the files.
+Config read_config(const fs::path& folder, std::span<const std::string_view> families) {
+  Config config;
+  const std::string path = (folder / "tokenizer_config.json").string();
+  if (!fs::exists(path)) return config;
+  const json::Value document = parsed(path, read_whole(path));
+  const std::string name = json::text_of(json::member(document, "tokenizer_class"));
+  const bool is_known = name.empty() || std::ranges::any_of(families, [&](std::string_view family) {
+                          return name == family || name == fmt::format("{}Fast", family);
+                        });
+  RUN_CHECK(is_known, ErrorKind::kData,
+            "{}: tokenizer_class {} is not supported without a tokenizer.json; save one with "
+            "`AutoTokenizer.from_pretrained(...).save_pretrained(...)`",
+            path, in_quotes(name));
+  RUN_CHECK(read_flag(document, "do_basic_tokenize", path).value_or(true), ErrorKind::kData,
+            "{}: do_basic_tokenize: false is not supported", path);
+  config.lowercase = read_flag(document, "do_lower_case", path).value_or(config.lowercase);
+  config.handle_chinese_chars =
+      read_flag(document, "tokenize_chinese_chars", path).value_or(config.handle_chinese_chars);
+  config.strip_accents = read_flag(document, "strip_accents", path);
+  config.add_prefix_space = read_flag(document, "add_prefix_space", path).value_or(config.add_prefix_space);
+  return config;
+}
+
+// Tokens that are in no other file would be lost.
+void refuse_added_tokens(const fs::path& folder) {
+  const std::string path = (folder / "added_tokens.json").string();
+  RUN_CHECK(!fs::exists(path), ErrorKind::kData,
+            "{}: added tokens are read from tokenizer.json only; save one with "
+            "`AutoTokenizer.from_pretrained(...).save_pretrained(...)`",
+            path);
+}
+
+// ---- vocab.txt ------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> read_token_lines(const std::string& path) {
+  const std::string text = read_whole(path);
+  std::vector<std::string> tokens;
+  TokenTrie lines;
+  for (const std::string_view line : lines_of(text)) {
+    const auto id = static_cast<int32_t>(tokens.size());
+    RUN_CHECK(!line.empty(), ErrorKind::kData, "{}:{}: expected a token, got an empty line", path, id + 1);
+    const int32_t first = lines.insert(line, id);
+    RUN_CHECK(first == id, ErrorKind::kData, "{}:{}: token {} is in line {} too", path, id + 1, in_quotes(line),
+              first + 1);
+    tokens.emplace_back(line);
+  }
+  return tokens;
+}
+
+// The special tokens of BERT that the vocabulary has.
+std::vector<AddedToken> bert_specials(std::span<const std::string> tokens) {
+  std::vector<AddedToken> added;
+  for (const char* const name : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
+    const auto found = std::ranges::find(tokens, name);
+    if (found != tokens.end()) added.push_back({.id = static_cast<int32_t>(found - tokens.begin()), .content = name});
+  }
+  return added;
+}
+
+Template bert_template(const std::string& path, std::span<const std::string> tokens) {
+  const auto part = [&](const char* name, int32_t type) {
+    const auto found = std::ranges::find(tokens, name);
+    RUN_CHECK(found != tokens.end(), ErrorKind::kData, "{}: the vocabulary has no token {}, which BERT needs", path,
+              name);
+    return TemplatePart{TemplatePart::kToken, {static_cast<int32_t>(found - tokens.begin())}, type};
+  };
+  const TemplatePart cls = part("[CLS]", 0), sep = part("[SEP]", 0), last = part("[SEP]", 1);
+  return {.single = {cls, {TemplatePart::kFirst, {}, 0}, sep},
+          .pair = {cls, {TemplatePart::kFirst, {}, 0}, sep, {TemplatePart::kSecond, {}, 1}, last}};
+}
+
+// `path`: of vocab.txt.
+Tokenizer open_bert_vocabulary(const std::string& path) {
+  constexpr std::string_view kFamilies[] = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
+                                            "MobileBertTokenizer"};
+  const fs::path folder = fs::path(path).parent_path();
+  refuse_added_tokens(folder);
+  const Config config = read_config(folder, kFamilies);
+  TokenizerParts parts{.kind = "WordPiece", .decoder = {.kind = Decoder::kWordPiece}};
+  parts.tokens = read_token_lines(path);
+  parts.normalizer = {.clean_text = true,
+                      .handle_chinese_chars = config.handle_chinese_chars,
+                      .strip_accents = config.strip_accents.value_or(config.lowercase),
+                      .lowercase = config.lowercase};
+  parts.model = naming(path, [&] { return WordPiece(parts.tokens, {}); });
+  parts.added = bert_specials(parts.tokens);
+  parts.specials = bert_template(path, parts.tokens);
+  return Tokenizer(std::move(parts));
+}
+
+// ---- vocab.json and merges.txt --------------------------------------------------------------------------------------
+
+std::vector<Merge> read_merge_lines(const std::string& path) {
+  const std::string text = read_whole(path);
+  std::vector<Merge> merges;
+  int64_t number = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++number;
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t blank = line.find(' ');
+    RUN_CHECK(blank != std::string_view::npos && blank > 0 && blank + 1 < line.size() &&
+                  line.find(' ', blank + 1) == std::string_view::npos,
+              ErrorKind::kData, "{}:{}: expected two tokens with a blank between them, got {}", path, number,
+              in_quotes(line));
+    merges.emplace_back(line.substr(0, blank), line.substr(blank + 1));
+  }
+  return merges;
+}
+
+Tokenizer open_bpe_files(const fs::path& folder) {
+  constexpr std::string_view kFamilies[] = {"GPT2Tokenizer"};
+  const std::string vocabulary = (folder / "vocab.json").string(), merges = (folder / "merges.txt").string();
+  refuse_added_tokens(folder);
+  const Config config = read_config(folder, kFamilies);
+  TokenizerParts parts{.kind = "byte-level BPE", .decoder = {.kind = Decoder::kBytes}};
+  const json::Value document = parsed(vocabulary, read_whole(vocabulary));
+  parts.tokens = naming(vocabulary, [&] { return tokens_by_id(document); });
+  const std::vector<Merge> pairs = read_merge_lines(merges);
+  parts.model =
+      naming(merges, [&] { return ByteBpe(parts.tokens, pairs, {.add_prefix_space = config.add_prefix_space}); });
+  return Tokenizer(std::move(parts));
+}
+
+// ---- paths ----------------------------------------------------------------------------------------------------------
+
+Tokenizer open_json(const std::string& path, std::string_view text) {
+  const json::Value document = parsed(path, text);
+  return naming(path, [&] { return tokenizer_of_json(document); });
+}
+
+// Returns the names of the folder's first files, for a message.
+std::string listing(const fs::path& folder) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) names.push_back(entry.path().filename().string());
+  if (names.empty()) return "it is empty";
+  std::ranges::sort(names);
+  std::string text = "it has ";
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i > 0 ? ", " : "") + visible(names[i]);
+  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
+}
+
+Tokenizer open_folder(const fs::path& folder) {
+  const auto has = [&](const char* name) { return fs::exists(folder / name); };
+  if (has("tokenizer.json")) return open_tokenizer((folder / "tokenizer.json").string());
+  if (has("vocab.txt")) return open_bert_vocabulary((folder / "vocab.txt").string());
+  if (has("vocab.json") && has("merges.txt")) return open_bpe_files(folder);
+  for (const char* const model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    RUN_CHECK(
+        !has(model), ErrorKind::kData,
+        "{}: SentencePiece models ({}) are not supported; supported are BERT's WordPiece and GPT-2's byte-level BPE",
+        folder.string(), model);
+  fail(ErrorKind::kData,
+       "{}: the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt; {}",
+       folder.string(), listing(folder));
+}
+
+bool is_json(const std::string& path, std::string_view text) {
+  if (path.ends_with(".txt")) return false;
+  return path.ends_with(".json") || text.substr(0, text.find_first_not_of(" \t\r\n") + 1).ends_with('{');
+}
+
+}  // namespace
+
+Tokenizer open_tokenizer(const std::string& path) {
+  if (path == "bytes") return bytes_tokenizer();
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return open_folder(path);
+  const std::string text = read_whole(path);
+  return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path);
+}
+
+}  // namespace runner::text
