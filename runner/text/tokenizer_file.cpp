@@ -124,8 +124,7 @@ void refuse_added_tokens(const fs::path& folder) {
 
 // ---- vocab.txt ------------------------------------------------------------------------------------------------------
 
-std::vector<std::string> read_token_lines(const std::string& path) {
-  const std::string text = read_whole(path);
+std::vector<std::string> read_token_lines(const std::string& path, std::string_view text) {
   std::vector<std::string> tokens;
   TokenTrie lines;
   for (const std::string_view line : lines_of(text)) {
@@ -161,15 +160,15 @@ Template bert_template(const std::string& path, std::span<const std::string> tok
           .pair = {cls, {TemplatePart::kFirst, {}, 0}, sep, {TemplatePart::kSecond, {}, 1}, last}};
 }
 
-// `path`: of vocab.txt.
-Tokenizer open_bert_vocabulary(const std::string& path) {
+// `path`, `text`: of vocab.txt.
+Tokenizer open_bert_vocabulary(const std::string& path, std::string_view text) {
   constexpr std::string_view kFamilies[] = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
                                             "MobileBertTokenizer"};
   const fs::path folder = fs::path(path).parent_path();
   refuse_added_tokens(folder);
   const Config config = read_config(folder, kFamilies);
   TokenizerParts parts{.kind = "WordPiece", .decoder = {.kind = Decoder::kWordPiece}};
-  parts.tokens = read_token_lines(path);
+  parts.tokens = read_token_lines(path, text);
   parts.normalizer = {.clean_text = true,
                       .handle_chinese_chars = config.handle_chinese_chars,
                       .strip_accents = config.strip_accents.value_or(config.lowercase),
@@ -237,7 +236,7 @@ std::string listing(const fs::path& folder) {
 Tokenizer open_folder(const fs::path& folder) {
   const auto has = [&](const char* name) { return fs::exists(folder / name); };
   if (has("tokenizer.json")) return open_tokenizer((folder / "tokenizer.json").string());
-  if (has("vocab.txt")) return open_bert_vocabulary((folder / "vocab.txt").string());
+  if (has("vocab.txt")) return open_tokenizer((folder / "vocab.txt").string());
   if (has("vocab.json") && has("merges.txt")) return open_bpe_files(folder);
   for (const char* const model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     RUN_CHECK(
@@ -261,7 +260,7 @@ Tokenizer open_tokenizer(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return open_folder(path);
   const std::string text = read_whole(path);
-  return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path);
+  return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path, text);
 }
 
 }  // namespace runner::text

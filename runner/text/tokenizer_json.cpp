@@ -59,7 +59,8 @@ class Section {
     const Value& value = at(key);
     const bool is_off = value.is_null() || value == Value(false) || value == Value(int64_t{0}) || value == Value(0.0) ||
                         value == Value(std::string());
-    RUN_CHECK(is_off, ErrorKind::kData, "{}: {} is not supported", place_of(key), canonical(value));
+    RUN_CHECK(is_off, ErrorKind::kData, "{}: {} is not supported", place_of(key),
+              in_quotes(schema::canonical_text(value)));
   }
 
   // Returns the member "type".
@@ -69,8 +70,6 @@ class Section {
   }
 
  private:
-  static std::string canonical(const Value& value) { return schema::canonical_text(value); }
-
   const Value& value_;
   std::string place_;
 };
@@ -226,7 +225,7 @@ TemplatePart read_template_part(const Value& value, const Section& processor, co
     return result;
   }
   const Section tokens(processor.at("special_tokens"), processor.place_of("special_tokens"));
-  const Section token(tokens.at(name), tokens.place_of(visible(name)));
+  const Section token(tokens.at(name), tokens.place_of(in_quotes(name)));
   for (const Value& id : json::elements_of(token.at("ids"))) result.ids.push_back(id_of(id, token.place_of("ids")));
   check_ids(result.ids, vocabulary, token.place_of("ids"));
   return result;

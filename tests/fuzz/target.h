@@ -27,6 +27,7 @@ bool lua_patterns(Bytes input);
 bool where(Bytes input);
 bool metrics_report(Bytes input);
 bool graph_entries(Bytes input);
+bool tokenizer(Bytes input);
 
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary

@@ -204,6 +204,32 @@ void write_metrics_report(Corpus corpus) {
       "1d02h60m60s000ms1000.000us\n");
 }
 
+// A file and, after a zero byte, a text.
+void write_tokenizers(Corpus corpus) {
+  const std::string text = std::string(1, '\0') + "Hello [MASK] w\xC3\xB6rld's <|end|>  ab ##a";
+  const std::string bert =
+      R"("model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "[MASK]": 1, "he": 2, "##llo": 3, "w": 4}})";
+  const std::string mask =
+      R"("added_tokens": [{"id": 1, "content": "[MASK]", "lstrip": true, "normalized": false, "special": true}, {"id": 5, "content": "W\u00f6rld", "single_word": true, "rstrip": true, "normalized": true}])";
+  const std::string bpe =
+      R"("model": {"type": "BPE", "unk_token": "?", "fuse_unk": true, "vocab": {"?": 0, "a": 1, "b": 2, "ab": 3, "\u0120": 4}, "merges": ["a b"]})";
+  corpus.add(R"({"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, )" + bert +
+             ", " + mask + "}" + text);
+  corpus.add(
+      R"({"version": "1.0", "truncation": {"max_length": 8}, "padding": {"strategy": {"Fixed": 9}}, "normalizer": {"type": "BertNormalizer", "strip_accents": false, "lowercase": false}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[MASK]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {"[MASK]": {"ids": [1]}}}, "decoder": {"type": "WordPiece", "cleanup": true}, )" +
+      bert + "}" + text);
+  corpus.add(
+      R"({"pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": {"type": "BertProcessing", "sep": ["[UNK]", 0], "cls": ["[MASK]", 1]}, )" +
+      bert + "}" + text);
+  corpus.add(
+      R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}, "decoder": {"type": "ByteLevel"}, )" + bpe +
+      "}" + text);
+  corpus.add(
+      R"({"pre_tokenizer": {"type": "ByteLevel", "use_regex": false}, "post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "RobertaProcessing", "sep": ["a", 1], "cls": ["b", 2]}]}, "added_tokens": [{"id": 5, "content": "<|end|>", "special": true}], )" +
+      bpe + "}" + text);
+  corpus.add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhe\n##llo\nw\nworld\n#\n" + text);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -220,5 +246,6 @@ int main(int argc, char** argv) {
   write_where(Corpus(root, "where"));
   write_metrics_report(Corpus(root, "metrics_report"));
   write_graph_entries(Corpus(root, "graph_entries"));
+  write_tokenizers(Corpus(root, "tokenizer"));
   return 0;
 }
