@@ -15,7 +15,8 @@ struct ClassRange {
   uint8_t classes;
 };
 
-constexpr uint8_t L = kLetter, N = kNumber, S = kSpace, P = kPunctuation, C = kControl, M = kMark, W = kWord;
+constexpr uint8_t L = kLetter, N = kNumber, S = kSpace, P = kPunctuation, C = kControl, M = kMark, W = kWord,
+                  O = kSorted;
 constexpr ClassRange kClassRanges[] = {
 #include "runner/text/character_classes.inc"
 };
@@ -35,6 +36,7 @@ constexpr char32_t kFirstNewLetter = 0x1C89;
 constexpr char32_t kNotDecomposed = 0x11938;
 
 int combining_class(char32_t code) {
+  if (!CharacterClasses::get().is(code, kSorted)) return 0;
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 

@@ -22,6 +22,7 @@ enum CharacterClass : uint8_t {
   kControl = 16,     // BERT removes it: categories Cc, Cf, Co, and U+FFFD; not tab and line ends
   kMark = 32,        // category Mn, which BERT's strip_accents removes
   kWord = 64,        // \w of Rust's regex, for the single_word of an added token
+  kSorted = 128,     // has a canonical combining class, by which NFD sorts it
 };
 
 class CharacterClasses {

@@ -9,6 +9,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 CLEAN, MARKS, LOWER = (
     normalizers.BertNormalizer(clean_text=i == 0, handle_chinese_chars=False, strip_accents=i == 1, lowercase=i == 2)
     for i in range(3))
+NFD = normalizers.NFD()
 BERT = pre_tokenizers.BertPreTokenizer()
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 WORDS = Tokenizer(models.WordLevel({"z": 0, "?": 1}, unk_token="?"))
@@ -32,6 +33,8 @@ def names_of(code):
         names.append("kControl")
     if MARKS.normalize_str("a" + c) == "a":
         names.append("kMark")
+    if NFD.normalize_str("a" + c + "\u0334") == "a\u0334" + c or NFD.normalize_str("a\u0345" + c) == "a" + c + "\u0345":
+        names.append("kSorted")
     if WORDS.encode("z" + c).tokens != ["z", "?"]:
         names.append("kWord")
     return names
@@ -46,7 +49,7 @@ for code in CODES:
         ranges.append([code, code, names])
 
 LETTERS = {"kLetter": "L", "kNumber": "N", "kSpace": "S", "kPunctuation": "P", "kControl": "C", "kMark": "M",
-           "kWord": "W"}
+           "kSorted": "O", "kWord": "W"}
 print("// Made by tests/text/character_classes.py. Code points that are not listed have no class.")
 line = ""
 for first, last, names in ranges:
