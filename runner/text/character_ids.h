@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@ class CharacterIds {
   // `names`: the characters in UTF-8, sorted; their positions are their ids.
   explicit CharacterIds(std::span<const std::string> names);
 
+  size_t size() const { return codes_.size(); }
   // Returns -1 if the character is not in the vocabulary.
   int64_t of(char32_t code) const { return code < kDirect ? direct_[code] : searched(code); }
 

@@ -10,11 +10,6 @@
 namespace runner::text {
 namespace {
 
-template <class... Cases>
-struct Match : Cases... {
-  using Cases::operator()...;
-};
-
 Encoding filled(std::span<const TemplatePart> parts, std::span<const int32_t> first, std::span<const int32_t> second) {
   Encoding encoding;
   for (const TemplatePart& part : parts) {
@@ -87,6 +82,26 @@ std::string joined_bytes(const std::vector<std::string>& pieces) {
   return valid_utf8(all);
 }
 
+// ---- the models' functions ------------------------------------------------------------------------------------------
+
+void encode_with(const Bytes&, std::string_view part, std::vector<int32_t>& ids) {
+  for (const char byte : part) ids.push_back(static_cast<uint8_t>(byte));
+}
+
+void encode_with(const CharacterIds& characters, std::string_view part, std::vector<int32_t>& ids) {
+  for_each_character(part, [&](const Character& character, std::string_view bytes) {
+    const int64_t id = characters.of(character.code);
+    RUN_CHECK(id >= 0, ErrorKind::kData, "the vocabulary of {} characters has no {}", characters.size(),
+              in_quotes(bytes));
+    ids.push_back(static_cast<int32_t>(id));
+  });
+}
+
+template <class Model>
+void encode_with(const Model& model, std::string_view part, std::vector<int32_t>& ids) {
+  model.encode(part, ids);
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)), is_special_(parts_.tokens.size()) {
@@ -124,19 +139,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens spec
 }
 
 void Tokenizer::encode_part(std::string_view part, std::vector<int32_t>& ids) const {
-  std::visit(Match{[&](const Bytes&) {
-                     for (const char byte : part) ids.push_back(static_cast<uint8_t>(byte));
-                   },
-                   [&](const CharacterIds& characters) {
-                     for_each_character(part, [&](const Character& character, std::string_view bytes) {
-                       const int64_t id = characters.of(character.code);
-                       RUN_CHECK(id >= 0, ErrorKind::kData, "the vocabulary of {} characters has no {}",
-                                 parts_.tokens.size(), in_quotes(bytes));
-                       ids.push_back(static_cast<int32_t>(id));
-                     });
-                   },
-                   [&](const auto& model) { model.encode(part, ids); }},
-             parts_.model);
+  std::visit([&](const auto& model) { encode_with(model, part, ids); }, parts_.model);
 }
 
 Encoding Tokenizer::with_specials(std::span<const int32_t> text) const {

@@ -57,8 +57,12 @@ struct FileLimits {
 // Each byte is a token.
 struct Bytes {};
 
+// Kinds of tokenizers, for messages.
+inline constexpr const char* kWordPieceKind = "WordPiece";
+inline constexpr const char* kByteBpeKind = "byte-level BPE";
+
 struct TokenizerParts {
-  std::string kind{};                 // for messages: "WordPiece", "byte-level BPE", "characters", "bytes"
+  std::string kind{};
   std::vector<std::string> tokens{};  // by id
   std::variant<Bytes, CharacterIds, WordPiece, ByteBpe> model{};
   BertNormalizer normalizer{};
@@ -77,6 +81,7 @@ class Tokenizer {
   const std::vector<std::string>& tokens() const { return parts_.tokens; }
   const std::vector<AddedToken>& added() const { return parts_.added; }
   const FileLimits& limits() const { return parts_.limits; }
+  const BertNormalizer& normalizer() const { return parts_.normalizer; }
 
   // Returns the id of a token, or nullopt if there is none.
   std::optional<int32_t> find(std::string_view token) const;

@@ -167,7 +167,7 @@ Tokenizer open_bert_vocabulary(const std::string& path, std::string_view text) {
   const fs::path folder = fs::path(path).parent_path();
   refuse_added_tokens(folder);
   const Config config = read_config(folder, kFamilies);
-  TokenizerParts parts{.kind = "WordPiece", .decoder = {.kind = Decoder::kWordPiece}};
+  TokenizerParts parts{.kind = kWordPieceKind, .decoder = {.kind = Decoder::kWordPiece}};
   parts.tokens = read_token_lines(path, text);
   parts.normalizer = {.clean_text = true,
                       .handle_chinese_chars = config.handle_chinese_chars,
@@ -203,7 +203,7 @@ Tokenizer open_bpe_files(const fs::path& folder) {
   const std::string vocabulary = (folder / "vocab.json").string(), merges = (folder / "merges.txt").string();
   refuse_added_tokens(folder);
   const Config config = read_config(folder, kFamilies);
-  TokenizerParts parts{.kind = "byte-level BPE", .decoder = {.kind = Decoder::kBytes}};
+  TokenizerParts parts{.kind = kByteBpeKind, .decoder = {.kind = Decoder::kBytes}};
   const json::Value document = parsed(vocabulary, read_whole(vocabulary));
   parts.tokens = naming(vocabulary, [&] { return tokens_by_id(document); });
   const std::vector<Merge> pairs = read_merge_lines(merges);
@@ -233,9 +233,23 @@ std::string listing(const fs::path& folder) {
   return text;
 }
 
+// The libraries disagree about which of the two files counts.
+void check_case(const Tokenizer& tokenizer, const fs::path& folder) {
+  const std::string path = (folder / "tokenizer_config.json").string();
+  if (tokenizer.kind() != kWordPieceKind || !fs::exists(path)) return;
+  const std::optional<bool> flag = read_flag(parsed(path, read_whole(path)), "do_lower_case", path);
+  RUN_CHECK(!flag || *flag == tokenizer.normalizer().lowercase, ErrorKind::kData,
+            "{}: do_lower_case is {}, but normalizer.lowercase of tokenizer.json is {}; correct one of them", path,
+            *flag, tokenizer.normalizer().lowercase);
+}
+
 Tokenizer open_folder(const fs::path& folder) {
   const auto has = [&](const char* name) { return fs::exists(folder / name); };
-  if (has("tokenizer.json")) return open_tokenizer((folder / "tokenizer.json").string());
+  if (has("tokenizer.json")) {
+    Tokenizer tokenizer = open_tokenizer((folder / "tokenizer.json").string());
+    check_case(tokenizer, folder);
+    return tokenizer;
+  }
   if (has("vocab.txt")) return open_tokenizer((folder / "vocab.txt").string());
   if (has("vocab.json") && has("merges.txt")) return open_bpe_files(folder);
   for (const char* const model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})

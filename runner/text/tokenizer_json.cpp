@@ -125,7 +125,7 @@ std::vector<AddedToken> read_added_tokens(const Value& document, std::vector<std
     known.insert(token.content, token.id);
     added.push_back(std::move(token));
   }
-  std::ranges::stable_partition(added, &AddedToken::is_special);
+  std::stable_partition(added.begin(), added.end(), [](const AddedToken& token) { return token.is_special; });
   return added;
 }
 
@@ -350,7 +350,7 @@ Tokenizer tokenizer_of_json(const Value& document) {
   const bool is_bert = type == "WordPiece";
   if (!is_bert && type != "BPE") model.refuse_type();
 
-  TokenizerParts parts{.kind = is_bert ? "WordPiece" : "byte-level BPE",
+  TokenizerParts parts{.kind = is_bert ? kWordPieceKind : kByteBpeKind,
                        .decoder = read_decoder(file.at("decoder")),
                        .limits = read_limits(document)};
   parts.tokens = tokens_by_id(model.at("vocab"));

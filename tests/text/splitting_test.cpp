@@ -75,7 +75,10 @@ TEST(BertNormalizer, DependsOnNoLocale) {
 }
 
 TEST(BertNormalizer, ControlsVanishAndWhiteSpaceBecomesABlank) {
-  EXPECT_EQ(kCased(std::string_view("a\0b\u00adc\u200bd\ufffde\u007f" "f", 16)), "abcdef");
+  EXPECT_EQ(kCased(std::string_view("a\0b\u00adc\u200bd\ufffde\u007f"
+                                    "f",
+                                    16)),
+            "abcdef");
   EXPECT_EQ(kCased("a\tb\nc\u00a0d\u2028e"), "a b c d e");
   EXPECT_EQ(BertNormalizer()("A\t\u00c9\u200b"), "A\t\u00c9\u200b");
 }

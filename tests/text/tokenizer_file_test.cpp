@@ -178,6 +178,16 @@ TEST_F(TokenizerFile, RefusesDamagedVocabularyTexts) {
             "`AutoTokenizer.from_pretrained(...).save_pretrained(...)`");
 }
 
+TEST_F(TokenizerFile, FilesOfAFolderMustAgreeAboutTheCase) {
+  write_text(folder_ / "tokenizer.json", bert(R"("normalizer": {"type": "BertNormalizer", "lowercase": false}, )"));
+  write_text(folder_ / "tokenizer_config.json", R"({"do_lower_case": true})");
+  EXPECT_EQ(error(""),
+            "tokenizer_config.json: do_lower_case is true, but normalizer.lowercase of tokenizer.json is false; "
+            "correct one of them");
+  write_text(folder_ / "tokenizer_config.json", R"({"do_lower_case": false})");
+  EXPECT_EQ(open_tokenizer(folder_.path()).encode("a A"), (Ids{2, 0}));
+}
+
 TEST_F(TokenizerFile, VocabularyAndMergesOfGpt2) {
   const Tokenizer bytes = bytes_tokenizer();
   std::string entries;
