@@ -66,7 +66,8 @@ bool TokenFinder::find(std::string_view text, size_t done, SpecialTokens special
     if (token.single_word && (ends_a_word(text, begin) || begins_a_word(text, end))) continue;
     found.searched = at;
     found.begin = std::max(done, token.lstrip ? space_begin(text, done, begin) : begin);
-    found.end = token.rstrip ? space_end(text, end) : end;
+    // If the token before has included white space beyond this one, it ends where that does.
+    found.end = !token.rstrip ? end : end < done ? done : space_end(text, end);
     found.id = token.id;
     return true;
   }

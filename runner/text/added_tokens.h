@@ -14,14 +14,14 @@ namespace runner::text {
 // How special tokens in a text are treated.
 enum class SpecialTokens {
   kMatch,   // they become their ids
-  kAsText,  // they are text like any other, for texts of strangers
+  kAsText,  // they are text like any other, for untrusted text
 };
 
 struct AddedToken {
   int32_t id = 0;
   std::string content;
   bool single_word = false;  // not within a word
-  bool lstrip = false;       // with the white space before it; rstrip: after it
+  bool lstrip = false;       // includes the white space before it; rstrip: after it
   bool rstrip = false;
   bool is_normalized = false;  // found in the normalized text, by its normalized content
   bool is_special = true;
@@ -49,7 +49,7 @@ class TokenFinder {
 
  private:
   struct Found {
-    size_t searched = 0;  // where the search goes on
+    size_t searched = 0;  // where the search continues
     size_t begin = 0, end = 0;
     int32_t id = 0;
   };

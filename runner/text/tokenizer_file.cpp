@@ -233,7 +233,7 @@ std::string listing(const fs::path& folder) {
   return text;
 }
 
-// The libraries disagree about which of the two files counts.
+// transformers lets tokenizer_config.json win, tokenizers does not read it.
 void check_case(const Tokenizer& tokenizer, const fs::path& folder) {
   const std::string path = (folder / "tokenizer_config.json").string();
   if (tokenizer.kind() != kWordPieceKind || !fs::exists(path)) return;

@@ -73,6 +73,13 @@ TEST_F(TokenizerFile, AddedTokensExtendTheVocabularyAndStripBlanks) {
   EXPECT_EQ(tokenizer.find("<y>"), std::nullopt);
 }
 
+TEST_F(TokenizerFile, ATokenOfABlankThatIncludesFurtherBlanksTakesLinearTime) {
+  const Tokenizer tokenizer =
+      open(bert(R"("added_tokens": [{"id": 5, "content": " ", "rstrip": true, "normalized": false}], )"));
+  EXPECT_EQ(tokenizer.encode("a   b"), (Ids{2, 5, 5, 5, 4}));  // as in the reference
+  EXPECT_EQ(tokenizer.encode(std::string(1'000'000, ' ')).size(), 1'000'000U);
+}
+
 TEST_F(TokenizerFile, TemplatesOfPairsHaveTypes) {
   const Tokenizer roberta = open(
       R"({"post_processor": {"type": "RobertaProcessing", "sep": ["b", 2], "cls": ["a", 1], "trim_offsets": true, "add_prefix_space": false}, "pre_tokenizer": {"type": "ByteLevel"}, )" +

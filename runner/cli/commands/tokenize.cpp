@@ -26,7 +26,7 @@ constexpr Argument kTokenizeArguments[] = {
     {"--tokenizer", "PATH", "folder with tokenizer files, a tokenizer.json, a vocab.txt of BERT, or `bytes`; required",
      &TokenizeOptions::tokenizer},
     {"--pair", "TEXT", "second text of a pair", &TokenizeOptions::pairs},
-    {"--specials-as-text", "", "take special tokens in the text, such as [MASK], as text: for texts of strangers",
+    {"--specials-as-text", "", "take special tokens in the text, such as [MASK], as text; for untrusted text",
      &TokenizeOptions::specials_as_text}};
 
 text::Encoding encoded(const text::Tokenizer& tokenizer, std::string_view text, const TokenizeOptions& options) {
