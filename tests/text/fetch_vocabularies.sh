@@ -27,3 +27,4 @@ for name in model.namelist():
     if not name.endswith("/"):
         write(model, name, f"bert/{pathlib.Path(name).name}")
 END
+rm "$folder"/*.whl
