@@ -40,7 +40,8 @@ double all_reduce_seconds(int64_t bytes, int gpus, const GpuDataSheet& row) {
 
 LaunchClass class_of(OpKind kind) {
   switch (kind) {
-    case OpKind::kContraction: return LaunchClass::kMatmul;
+    case OpKind::kContraction:
+    case OpKind::kAttention: return LaunchClass::kMatmul;
     case OpKind::kReduction: return LaunchClass::kReduce;
     case OpKind::kRow: return LaunchClass::kRow;
     case OpKind::kIndexing: return LaunchClass::kIndex;

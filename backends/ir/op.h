@@ -21,6 +21,7 @@ enum class OpKind : uint8_t {
   kMovement,     // moves elements, computes nothing
   kIndexing,     // reads or writes at indices given as operands
   kContraction,  // sums of products, on matrix units
+  kAttention,    // softmax between products, on matrix units (attention.h)
   kRow,          // over the last axis
   kRandom,
   kCollective,  // synchronises ranks; never dropped, merged or reordered

@@ -202,6 +202,31 @@ Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 // x: (…, D); gamma, beta: (D). Uses the biased variance, as torch.nn.LayerNorm.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
+// x: (…, D); weight: (D). x / √(mean of x² + eps) · weight, as torch.nn.RMSNorm.
+Value rms_norm(Value x, Value weight, double eps);
+// Cosines and sines of rotary embeddings. positions: (T) or (B, T) i64; frequencies: (D / 2) floats. Returns (…,
+// D): cos a, then sin a, for the angles a = position · frequency, rounded as the frequencies are.
+Value rotary_table(Value positions, Value frequencies);
+// Rotary embedding: rotates the pairs of elements i and i + D / 2 of each row, as the Hub's models do. x: (B, H, T, D);
+// table: (T, D) or (B, T, D) of rotary_table(), f64 exactly if x is.
+Value rotary(Value x, Value table);
+// Indices (…, k) i64 of the k largest of the last axis, largest first. NaN is larger than any number; of equal values
+// the first is larger. gather(x, -1, top_k(x, k)) are the values.
+Value top_k(Value x, int64_t k);
+Value swiglu(Value gate, Value x);  // silu(gate) · x
+Value geglu(Value gate, Value x);   // gelu(gate) · x
+struct AttentionOptions {
+  bool causal = false;                         // row t sees keys 0 … t + S − T
+  std::optional<double> scale = std::nullopt;  // 1 / √D
+  Value mask = {};  // (1 or B, 1 or H, 1 or T, S), dtype of q, optional; added to the scores; −∞ hides a key
+  // Dropout of the weights with the mask dropout_mask(dropout_key, sample_ids, (B, H, T, S), layer, dropout).
+  double dropout = 0;
+  Value dropout_key = {}, sample_ids = {};
+  int64_t layer = 0;
+};
+// softmax(scale · q kᵀ + mask) v, without a (T, S) array in memory. q: (B, H, T, D); k, v: (B, G, S, D), where head h
+// of q uses head h / (H / G) of k and v. Returns (B, H, T, D); 0 for a row that sees no key. (attention.h)
+Value attention(Value q, Value k, Value v, const AttentionOptions& options = {});
 // 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis. A function of the key {seed, epoch}, the id
 // of the sample, the layer, and the position of the element in the sample, so it does not depend on batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);

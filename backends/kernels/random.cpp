@@ -29,7 +29,7 @@ void run_dropout_mask(const DropoutMask& d, const KernelArguments& arguments) {
     for (int64_t s = range.begin; s < range.end; ++s) {
       const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
                                  static_cast<uint64_t>(ids[s]), d.layer);
-      loops().random.dropout(result<float>(arguments) + s * d.width, d.width, stream, d.threshold, d.kept);
+      loops().random.dropout(result<float>(arguments) + s * d.width, d.width, stream, 0, d.threshold, d.kept);
     }
   });
 }

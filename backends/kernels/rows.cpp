@@ -1,7 +1,9 @@
 // Softmax, cross-entropy, layer normalisation and ranks of labels over the last axis: chunks of rows, and conversion of
 // 16-bit storage to f32 block by block.
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -39,6 +41,7 @@ struct Rows {
   int64_t ignore = 0;  // cross-entropy
   double smoothing = 0;
   double eps = 0;  // layer norm
+  int64_t k = 0;   // top_k
   bool has_weights = false;
   int wide_operands = 0;  // number of operands of (rows, cols)
 
@@ -158,21 +161,30 @@ void cross_entropy(const Rows& rows, const KernelArguments& arguments) {
 
 // ---- layer normalisation -------------------------------------------------------------------------------------------
 
+// Whether the op sums over rows: the gradient of the weight.
+bool sums_rows(Op op) {
+  return op == Op::kLayerNormGradGamma || op == Op::kRmsNormGradWeight;
+}
+
 template <class T>
 LayerNormRows<T> layer_norm_rows(const Rows& rows, Block<T>& block, int64_t first, int64_t n) {
   const auto wide = [&](size_t index) { return block.read(index, first * rows.cols, n * rows.cols); };
   LayerNormRows<T> in{
       .x = wide(0), .gamma = nullptr, .beta = nullptr, .grad = nullptr, .rows = n, .width = rows.cols, .eps = rows.eps};
-  if (rows.op != Op::kLayerNormGradGamma) in.gamma = block.read(1, 0, rows.cols);
+  if (!sums_rows(rows.op)) in.gamma = block.read(1, 0, rows.cols);
   if (rows.op == Op::kLayerNorm) in.beta = block.read(2, 0, rows.cols);
-  if (rows.op == Op::kLayerNormGradX) in.grad = wide(2);
-  if (rows.op == Op::kLayerNormGradGamma) in.grad = wide(1);
+  if (rows.op == Op::kLayerNormGradX || rows.op == Op::kRmsNormGradX) in.grad = wide(2);
+  if (sums_rows(rows.op)) in.grad = wide(1);
   return in;
 }
 
 template <class T>
 void layer_norm(const Rows& rows, const KernelArguments& arguments) {
-  const auto loop = rows.op == Op::kLayerNorm ? row_loops<T>().layer_norm : row_loops<T>().layer_norm_grad_x;
+  const RowLoops<T>& table = row_loops<T>();
+  const auto loop = rows.op == Op::kLayerNorm        ? table.layer_norm
+                    : rows.op == Op::kLayerNormGradX ? table.layer_norm_grad_x
+                    : rows.op == Op::kRmsNorm        ? table.rms_norm
+                                                     : table.rms_norm_grad_x;
   for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
     const LayerNormRows<T> in = layer_norm_rows(rows, block, first, n);
     loop(in, block.write(first * rows.cols, n * rows.cols));
@@ -184,14 +196,15 @@ template <class T>
 void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
   auto* sums =
       reinterpret_cast<double*>(arguments.scratch + static_cast<size_t>(rows.chunks) * Block<T>::scratch_bytes(rows));
+  const auto loop =
+      rows.op == Op::kLayerNormGradGamma ? row_loops<T>().layer_norm_grad_gamma : row_loops<T>().rms_norm_grad_weight;
   arguments.pool.parallel_for(rows.chunks, [&](int64_t chunk) {
     double* sum = sums + chunk * rows.cols;
     std::fill_n(sum, rows.cols, 0.0);
     const IndexRange<int64_t> range = part_of(rows.rows, chunk, rows.chunks);
     for (int64_t first = range.begin; first < range.end; first += rows.block_rows()) {
       Block<T> block(rows, arguments, chunk);
-      row_loops<T>().layer_norm_grad_gamma(
-          layer_norm_rows(rows, block, first, std::min(rows.block_rows(), range.end - first)), sum);
+      loop(layer_norm_rows(rows, block, first, std::min(rows.block_rows(), range.end - first)), sum);
     }
   });
   loops().reduce.fold_rows[ReduceLoops::kSum][static_cast<size_t>(Compute::kF64)](
@@ -208,6 +221,41 @@ void label_rank(const Rows& rows, const KernelArguments& arguments) {
   for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
     row_loops<T>().label_rank(block.read(0, first * rows.cols, n * rows.cols), labels + first, out + first, n,
                               rows.cols);
+  });
+}
+
+// ---- the largest values
+// ----------------------------------------------------------------------------------------------
+
+// Whether value i of a row is larger than value k: NaN is larger than any number; of equal values the first is larger.
+template <class T>
+bool is_larger_value(const T* x, int64_t i, int64_t k) {
+  const bool i_is_nan = x[i] != x[i], k_is_nan = x[k] != x[k];
+  if (i_is_nan || k_is_nan) return i_is_nan && (!k_is_nan || i < k);
+  return x[i] > x[k] || (x[i] == x[k] && i < k);
+}
+
+// A heap of the k largest so far, with the smallest of them on top.
+template <class T>
+void top_of_row(const T* x, int64_t n, int64_t* top, int64_t k) {
+  const auto larger = [x](int64_t i, int64_t j) { return is_larger_value(x, i, j); };
+  std::iota(top, top + k, 0);
+  std::make_heap(top, top + k, larger);
+  for (int64_t i = k; i < n; ++i) {
+    if (!larger(i, top[0])) continue;
+    std::pop_heap(top, top + k, larger);
+    top[k - 1] = i;
+    std::push_heap(top, top + k, larger);
+  }
+  std::sort_heap(top, top + k, larger);
+}
+
+template <class T>
+void top_k(const Rows& rows, const KernelArguments& arguments) {
+  auto* out = result<int64_t>(arguments);
+  for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
+    const T* x = block.read(0, first * rows.cols, n * rows.cols);
+    for (int64_t r = 0; r < n; ++r) top_of_row(x + r * rows.cols, rows.cols, out + (first + r) * rows.k, rows.k);
   });
 }
 
@@ -253,11 +301,16 @@ Kernel prepare_label_rank(const KernelRequest& request) {
   return make_rows_kernel<run_rows<label_rank<float>, label_rank<double>>>(make_rows(request, 0.2));
 }
 
+Kernel prepare_top_k(const KernelRequest& request) {
+  Rows rows = make_rows(request, 1);
+  rows.k = request.attrs[0];
+  return make_rows_kernel<run_rows<top_k<float>, top_k<double>>>(rows);
+}
+
 Kernel prepare_layer_norm(const KernelRequest& request) {
   Rows rows = make_rows(request, 0.4);
   rows.eps = unpack_f64(request.attrs[0]);
-  if (request.op != Op::kLayerNormGradGamma)
-    return make_rows_kernel<run_rows<layer_norm<float>, layer_norm<double>>>(rows);
+  if (!sums_rows(request.op)) return make_rows_kernel<run_rows<layer_norm<float>, layer_norm<double>>>(rows);
   rows.chunks = std::max<int64_t>(rows.chunks, 1);
   const size_t sums = static_cast<size_t>(rows.chunks * rows.cols) * sizeof(double);
   return make_rows_kernel<run_rows<layer_norm_grad_gamma<float>, layer_norm_grad_gamma<double>>>(rows, sums);
@@ -361,6 +414,16 @@ void label_rank_loop(const Call&, Operands in, Tensor& out) {
   }
 }
 
+void top_k_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = in[0].shape().back(), k = call.attr(0);
+  for (int64_t r = 0; r < in[0].rows(); ++r) {
+    std::vector<int64_t> order(static_cast<size_t>(width));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, [&](int64_t i, int64_t j) { return is_larger(in[0], r * width, i, j); });
+    for (int64_t i = 0; i < k; ++i) out[r * k + i] = static_cast<Real>(order[static_cast<size_t>(i)]);
+  }
+}
+
 struct RowMoments {
   Real mean = 0, rstd = 0;
 };
@@ -369,7 +432,8 @@ RowMoments moments(const Call& call, const Tensor& x, int64_t r) {
   const int64_t width = x.shape().back();
   RowMoments m;
   Real variance = 0;
-  for (int64_t d = 0; d < width; ++d) m.mean += x[r * width + d] / static_cast<Real>(width);
+  const bool is_rms = call.op == Op::kRmsNorm || call.op == Op::kRmsNormGradX || call.op == Op::kRmsNormGradWeight;
+  for (int64_t d = 0; d < width && !is_rms; ++d) m.mean += x[r * width + d] / static_cast<Real>(width);
   for (int64_t d = 0; d < width; ++d)
     variance += (x[r * width + d] - m.mean) * (x[r * width + d] - m.mean) / static_cast<Real>(width);
   m.rstd = 1 / std::sqrt(variance + static_cast<Real>(call.attr_f64(0)));
@@ -381,7 +445,7 @@ void layer_norm_loop(const Call& call, Operands in, Tensor& out) {
   for (int64_t r = 0; r < out.rows(); ++r) {
     const RowMoments m = moments(call, in[0], r);
     for (int64_t d = 0; d < width; ++d)
-      out[r * width + d] = (in[0][r * width + d] - m.mean) * m.rstd * in[1][d] + in[2][d];
+      out[r * width + d] = (in[0][r * width + d] - m.mean) * m.rstd * in[1][d] + (in.size() > 2 ? in[2][d] : 0);
   }
 }
 
@@ -393,7 +457,8 @@ void layer_norm_grad_x_loop(const Call& call, Operands in, Tensor& out) {
     Real mean_g = 0, mean_gx = 0;
     const auto normal = [&](int64_t d) { return (in[0][r * width + d] - m.mean) * m.rstd; };
     const auto scaled = [&](int64_t d) { return in[1][d] * in[2][r * width + d]; };
-    for (int64_t d = 0; d < width; ++d) mean_g += scaled(d) / static_cast<Real>(width);
+    for (int64_t d = 0; d < width && call.op == Op::kLayerNormGradX; ++d)
+      mean_g += scaled(d) / static_cast<Real>(width);
     for (int64_t d = 0; d < width; ++d) mean_gx += scaled(d) * normal(d) / static_cast<Real>(width);
     for (int64_t d = 0; d < width; ++d) out[r * width + d] = m.rstd * (scaled(d) - mean_g - normal(d) * mean_gx);
   }
@@ -423,5 +488,11 @@ constexpr OpKernels op_kernels::kLayerNormGradX = {.reference = reference::layer
                                                    .prepare = prepare_layer_norm};
 constexpr OpKernels op_kernels::kLayerNormGradGamma = {.reference = reference::layer_norm_grad_gamma_loop,
                                                        .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kTopK = {.reference = reference::top_k_loop, .prepare = prepare_top_k};
+constexpr OpKernels op_kernels::kRmsNorm = {.reference = reference::layer_norm_loop, .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kRmsNormGradX = {.reference = reference::layer_norm_grad_x_loop,
+                                                 .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kRmsNormGradWeight = {.reference = reference::layer_norm_grad_gamma_loop,
+                                                      .prepare = prepare_layer_norm};
 
 }  // namespace runner::backends

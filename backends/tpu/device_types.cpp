@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "backends/ir/ops.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/numerics.h"
 #include "backends/tpu/owners.h"
@@ -146,7 +147,7 @@ class TypeRewriter {
 
 Program with_device_types(const Program& program, const DeviceTypes& types, Rounding rounding) {
   const bool same = types.f32 == DType::kF32 && types.f64 == DType::kF64;
-  return same ? program : TypeRewriter(program, types, rounding).run();
+  return same ? program : TypeRewriter(compose_attention(program), types, rounding).run();
 }
 
 }  // namespace runner::backends::tpu

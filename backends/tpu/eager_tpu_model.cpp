@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/passes/passes.h"
 #include "backends/tpu/eager_host.h"
 #include "backends/tpu/eager_ops.h"
 #include "backends/tpu/range_check.h"
@@ -30,7 +31,7 @@ class EagerTpuStep final : public TpuStep {
 }  // namespace
 
 GraphForecast EagerTpuModel::forecast(const Program& graph) const {
-  return eager_forecast(GraphIdentity::of(graph), state_tensors(), hardware());
+  return eager_forecast(GraphIdentity::of(compose_attention(graph)), state_tensors(), hardware());
 }
 
 TpuDeviceModel::Compiled EagerTpuModel::compile_graph(const Program& program, const Program& graph,

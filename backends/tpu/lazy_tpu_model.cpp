@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/exec/cpu_device.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/range_check.h"
@@ -42,7 +43,7 @@ void CompileRecord::add(const CompileRecord& other) {
 }
 
 GraphForecast LazyTpuModel::forecast(const Program& graph) const {
-  return LoweredGraph(GraphIdentity::of(graph), state_tensors()).forecast(hardware());
+  return LoweredGraph(GraphIdentity::of(compose_attention(graph)), state_tensors()).forecast(hardware());
 }
 
 TpuDeviceModel::Compiled LazyTpuModel::compile_graph(const Program& program, const Program& graph,

@@ -3,6 +3,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/numerics.h"
 
@@ -105,7 +106,8 @@ bool is_matrix_product(const Program& program, ValueId id) {
 }
 
 Program with_matmul_precision(const Program& program, MatmulPrecision precision) {
-  return precision == MatmulPrecision::kHighest ? program : ProductRewriter(program, precision).run();
+  if (precision == MatmulPrecision::kHighest) return program;
+  return ProductRewriter(compose_attention(program), precision).run();
 }
 
 }  // namespace runner::backends::tpu

@@ -1,5 +1,6 @@
 #include "backends/tpu/tpu_model_base.h"
 
+#include "backends/ir/passes/passes.h"
 #include "backends/tpu/graph_text.h"
 #include "backends/tpu/range_check.h"
 #include "backends/tpu/tensor_graph.h"
@@ -10,7 +11,7 @@ TpuDeviceModel::Compiled TpuModelBase::on_compile(const Program& program, const 
                                                   const std::function<std::shared_ptr<Executable>()>& compile) {
   if (!options_.tracks_graphs || pauses_ > 0) return {compile(), nullptr};
   const std::optional<Program> other = user_graph ? user_graph() : std::nullopt;
-  const Program& graph = other ? *other : program;
+  const Program graph = compose_attention(other ? *other : program);
   if (graph.size() == 0) return {compile(), nullptr};
   warnings_.add(range_warnings(graph, options_.hardware.types));
   return compile_graph(program, graph, compile);
@@ -22,7 +23,7 @@ MetricsSnapshot TpuModelBase::metrics() const {
 }
 
 std::string TpuModelBase::ir_text(const Program& graph) const {
-  const ShownGraph shown = shown_graph(GraphIdentity::of(graph), state_tensors_);
+  const ShownGraph shown = shown_graph(GraphIdentity::of(compose_attention(graph)), state_tensors_);
   return tpu::ir_text(shown.program, {options_.hardware.types, shown.bookkeeping});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/passes/passes.h"
 #include "runner/formats/onnx_node.h"
 #include "schema/base/error.h"
 
@@ -19,7 +20,9 @@ constexpr size_t kMaxBytes = 2'000'000'000;  // of a message, with room for the 
 class Translation {
  public:
   explicit Translation(const OnnxExport& model)
-      : model_(model), program_(model.first.program), other_(model.second.program) {
+      : model_(model),
+        program_(backends::compose_attention(model.first.program)),
+        other_(backends::compose_attention(model.second.program)) {
     RUN_CHECK(same_ops(program_, other_), ErrorKind::kUsage,
               "the model computes something else for another batch size");
   }
@@ -129,7 +132,7 @@ class Translation {
   }
 
   const OnnxExport& model_;
-  const Program &program_, &other_;
+  const Program program_, other_;
   OnnxGraph graph_;
 };
 

@@ -226,9 +226,57 @@ constexpr OnnxRule kLayerNorm{.record = [](const OnnxNode& node) -> OnnxValue {
                           {{"axis", int64_t{-1}}, {"epsilon", eps}})};
 }};
 
+constexpr OnnxRule kRmsNorm{.record = [](const OnnxNode& node) -> OnnxValue {
+  OnnxGraph& graph = node.graph;
+  const std::string x = node.expanded(0), square = graph.node("Mul", {x, x});
+  const std::vector<int64_t> last{-1};
+  const std::string mean = graph.node("ReduceMean", {square}, {{"axes", last}, {"keepdims", int64_t{1}}});
+  const std::string root =
+      graph.node("Sqrt", {graph.node("Add", {mean, node.number(node.program.attr_f64(node.id, 0))})});
+  return {graph.node("Mul", {graph.node("Div", {x, root}), node.expanded(1)})};
+}};
+
+constexpr OnnxRule kRotaryTable{.record = [](const OnnxNode& node) -> OnnxValue {
+  OnnxGraph& graph = node.graph;
+  const int64_t last[] = {-1};
+  const std::string places = graph.node("Cast", {node.expanded(0)}, {{"to", onnx_type(node.type().dtype)}});
+  const std::string angles =
+      graph.node("Mul", {graph.node("Unsqueeze", {places, graph.numbers(last)}), node.expanded(1)});
+  return {graph.node("Concat", {graph.node("Cos", {angles}), graph.node("Sin", {angles})}, {{"axis", int64_t{-1}}})};
+}};
+
+namespace {
+
+// Elements [first, last) of the last axis.
+std::string columns(OnnxGraph& graph, const std::string& x, int64_t first, int64_t last) {
+  const int64_t starts[] = {first}, stops[] = {last}, axes[] = {-1};
+  return graph.node("Slice", {x, graph.numbers(starts), graph.numbers(stops), graph.numbers(axes)});
+}
+
+}  // namespace
+
+constexpr OnnxRule kRotary{.record = [](const OnnxNode& node) -> OnnxValue {
+  OnnxGraph& graph = node.graph;
+  const int64_t width = node.type().shape.back(), half = width / 2, heads[] = {1};
+  const std::string x = node.expanded(0);
+  std::string table = node.expanded(1);
+  if (node.operand_shapes[1].size() == 3) table = graph.node("Unsqueeze", {table, graph.numbers(heads)});
+  const std::string cos = columns(graph, table, 0, half), sin = columns(graph, table, half, width);
+  const std::string low = columns(graph, x, 0, half), high = columns(graph, x, half, width);
+  const bool inverse = node.attrs[0] != 0;
+  const std::string low_part = graph.node("Mul", {high, sin}), high_part = graph.node("Mul", {low, sin});
+  const std::string new_low = graph.node(inverse ? "Add" : "Sub", {graph.node("Mul", {low, cos}), low_part});
+  const std::string new_high = graph.node(inverse ? "Sub" : "Add", {graph.node("Mul", {high, cos}), high_part});
+  return {graph.node("Concat", {new_low, new_high}, {{"axis", int64_t{-1}}})};
+}};
+
+constexpr OnnxRule kAttention = kNotInForward;  // composed before (compose_attention())
+
 constexpr OnnxRule kCrossEntropy = kNotInForward, kCrossEntropyGrad = kNotInForward, kLayerNormGradX = kNotInForward,
                    kLayerNormGradGamma = kNotInForward, kDropoutMask = kNotInForward, kRandomUniform = kNotInForward,
-                   kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward;
+                   kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward,
+                   kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward,
+                   kTopK = kNotInForward;
 
 }  // namespace onnx_rules
 

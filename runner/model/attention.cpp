@@ -1,9 +1,6 @@
 #include "runner/model/attention.h"
 
-#include <cmath>
 #include <limits>
-
-#include "backends/ir/type_text.h"
 
 namespace runner::nn {
 namespace {
@@ -12,29 +9,12 @@ namespace ops = backends::ops;
 using backends::Op;
 using backends::Shape;
 
-// Head h of the result is head h / (heads / G) of x: (B, G, S, D).
-Value repeat_heads(Value x, int64_t heads) {
-  const Shape& shape = x.shape();
-  if (shape[1] == heads) return x;
-  const Value each = ops::expand(ops::unsqueeze(x, 2), Shape{shape[0], shape[1], heads / shape[1], shape[2], shape[3]});
-  return ops::reshape(each, Shape{shape[0], heads, shape[2], shape[3]});
-}
-
-// (T, S) bool: whether token t sees key s. The last token sees all keys.
-Value causal_mask(backends::Program& program, int64_t tokens, int64_t keys) {
-  const Value rows = ops::reshape(ops::arange(program, tokens), Shape{tokens, 1});
-  return ops::le(ops::arange(program, keys), ops::add(rows, static_cast<double>(keys - tokens)));
-}
-
-// Returns a bool that broadcasts to (B, H, T, S), or no value if every token sees every key.
-Value visible_keys(Value q, Value k, const AttentionOptions& options) {
-  const int64_t tokens = q.shape()[2], keys = k.shape()[2];
-  Value visible;
-  if (options.causal && tokens > 1) visible = causal_mask(*q.program, tokens, keys);
-  if (!options.key_mask) return visible;
-  const Value own = ops::reshape(ops::ne(options.key_mask, ops::full_like(options.key_mask, 0)),
-                                 Shape{options.key_mask.shape()[0], 1, 1, keys});
-  return visible ? ops::logical_and(visible, own) : own;
+// The mask to add to the scores: −∞ for keys that are hidden.
+Value additive_mask(Value key_mask, backends::DType dtype) {
+  const Value visible = ops::ne(key_mask, ops::full_like(key_mask, 0));
+  const Value zero = ops::full_like(ops::cast(visible, dtype), 0);
+  const Value mask = ops::where(visible, zero, ops::full_like(zero, -std::numeric_limits<double>::infinity()));
+  return ops::reshape(mask, Shape{key_mask.shape()[0], 1, 1, key_mask.shape()[1]});
 }
 
 }  // namespace
@@ -50,20 +30,21 @@ Value merge_heads(Value x) {
 }
 
 Value attention(ForwardContext& context, Value q, Value k, Value v, const AttentionOptions& options) {
-  const Autocast& autocast = context.autocast;
-  const auto product = [&](Value a, Value b, bool transposed) {
-    return ops::matmul(autocast.operand(Op::kMatmul, a), autocast.operand(Op::kMatmul, b), false, transposed);
-  };
-  const int64_t heads = q.shape()[1];
-  const double scale = 1 / std::sqrt(static_cast<double>(q.shape()[3]));
-  Value scores = autocast.operand(Op::kSoftmax, ops::mul(product(q, repeat_heads(k, heads), true), scale));
-  const Value visible = visible_keys(q, k, options);
-  // The lowest number instead of −∞, so that the softmax of a row without a visible key is a number.
-  if (visible) scores = ops::where(visible, scores, ops::full_like(scores, std::numeric_limits<float>::lowest()));
-  Value weights = ops::softmax(scores);
-  if (options.key_mask) weights = ops::where(visible, weights, ops::full_like(weights, 0));
-  weights = apply_dropout(context, weights, options.dropout);
-  return product(weights, repeat_heads(v, heads), false);
+  const auto operand = [&](Value x) { return context.autocast.operand(Op::kAttention, x); };
+  ops::AttentionOptions of_op{.causal = options.causal};
+  const backends::DType dtype = operand(q).dtype();
+  if (options.mask) of_op.mask = ops::cast(options.mask, dtype);
+  if (options.key_mask) {
+    const Value hidden = additive_mask(options.key_mask, dtype);
+    of_op.mask = of_op.mask ? ops::add(of_op.mask, hidden) : hidden;
+  }
+  if (context.training && options.dropout > 0) {
+    of_op.dropout = options.dropout;
+    of_op.dropout_key = context.dropout_key;
+    of_op.sample_ids = context.sample_ids;
+    of_op.layer = context.dropout_layers++;
+  }
+  return ops::attention(operand(q), operand(k), operand(v), of_op);
 }
 
 }  // namespace runner::nn

@@ -14,6 +14,8 @@ struct AttentionOptions {
   double dropout = 0;   // of the attention weights, in training
   // (B, S) i64, optional: the keys whose value is not 0 are seen. The result for a token that sees no key is 0.
   Value key_mask = {};
+  // Floats added to the scores, optional; −∞ hides a key. Broadcasts to (B, H, T, S), with the last axis in full.
+  Value mask = {};
 };
 
 // softmax(q kᵀ / √D) v. q: (B, H, T, D); k, v: (B, G, S, D), where head h of q uses head h / (H / G) of k and v.

@@ -53,6 +53,12 @@ Value cross_entropy(const Call& call) {
   return ops::div(ops::sum(losses), counted_weight(call, options));
 }
 
+Value attention(const Call& call) {
+  ops::AttentionOptions options{.causal = call.attrs.has("causal"), .scale = call.optional("scale")};
+  if (call.inputs.count("mask") > 0) options.mask = call("mask");
+  return ops::attention(call("q"), call("k"), call("v"), options);
+}
+
 DType dtype_named(const std::string& name) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
@@ -123,6 +129,12 @@ const std::map<std::string, Function>& functions() {
       {"softmax", [](C c) { return ops::softmax(c.x(), c.integer("axis")); }},
       {"log_softmax", [](C c) { return ops::log_softmax(c.x(), c.integer("axis")); }},
       {"layer_norm", [](C c) { return ops::layer_norm(c.x(), c("gamma"), c("beta"), c.number("eps")); }},
+      {"attention", attention},
+      {"rms_norm", [](C c) { return ops::rms_norm(c.x(), c("weight"), c.number("eps")); }},
+      {"rotary", [](C c) { return ops::rotary(c.x(), ops::rotary_table(c("positions"), c("frequencies"))); }},
+      {"top_k", [](C c) { return ops::top_k(c.x(), c.integer("k")); }},
+      {"swiglu", [](C c) { return ops::swiglu(c("gate"), c.x()); }},
+      {"geglu", [](C c) { return ops::geglu(c("gate"), c.x()); }},
       {"cross_entropy", cross_entropy},
       {"mse", [](C c) { return c.reduced(ops::mse(c("prediction"), c("target"))); }},
       {"l1", [](C c) { return c.reduced(ops::l1(c("prediction"), c("target"))); }},

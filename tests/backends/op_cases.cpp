@@ -29,6 +29,8 @@ class Table {
     indexing();
     products();
     rows();
+    rotary();
+    attention();
     losses();
     collectives();
     return std::move(cases_);
@@ -257,6 +259,10 @@ class Table {
           add("log_softmax", {x}, [axis](In v) { return ops::log_softmax(v[0], axis); });
         }
         add("layer_norm", {x, row, row}, [](In v) { return ops::layer_norm(v[0], v[1], v[2], 1e-3); });
+        add("rms_norm", {x, row}, [](In v) { return ops::rms_norm(v[0], v[1], 1e-3); });
+        for (const int64_t k : {1, 4}) add("top_k", {x}, [k](In v) { return ops::top_k(v[0], k); });
+        add("swiglu", {x, x}, [](In v) { return ops::swiglu(v[0], v[1]); });
+        add("geglu", {x, x}, [](In v) { return ops::geglu(v[0], v[1]); });
       }
     }
     const OpInput key{{DType::kI64, Shape{2}}, 0, 1000}, samples{{DType::kI64, of_size({3}, {4096})}, 0, 1000};
@@ -265,6 +271,57 @@ class Table {
         [shape](In v) { return ops::dropout_mask(v[0], v[1], shape.with(0, v[1].shape()[0]), 1, 0.3); });
     add("random_uniform", {key}, [shape](In v) { return ops::random_uniform(v[0], shape, 1); });
     add("random_normal", {key}, [shape](In v) { return ops::random_normal(v[0], shape, 1); });
+  }
+
+  void rotary() {
+    for (const DType dtype : floats()) {
+      const Shape shape = of_size({2, 2, 3, 4}, {4, 16, 256, 64});
+      const OpInput x{{dtype, shape}},
+          frequencies{{dtype == DType::kF64 ? dtype : DType::kF32, Shape{shape[3] / 2}}, 0, 1};
+      for (const Shape& places : {Shape{shape[2]}, Shape{shape[0], shape[2]}}) {
+        const OpInput positions{{DType::kI64, places}, 0, 1000};
+        add("rotary_table", {positions, frequencies}, [](In v) { return ops::rotary_table(v[0], v[1]); });
+        const OpInput table{{frequencies.type.dtype,
+                             places.rank() == 1 ? Shape{shape[2], shape[3]} : Shape{shape[0], shape[2], shape[3]}}};
+        add("rotary", {x, table}, [](In v) { return ops::rotary(v[0], ops::detach(v[1])); });
+      }
+    }
+  }
+
+  void attention() {
+    struct Sizes {
+      int64_t batch, heads, groups, tokens, keys, width;
+      Shape mask;  // rank 0: none
+      bool causal;
+    };
+    const std::vector<Sizes> small = {{2, 2, 2, 3, 3, 2, {}, false},
+                                      {2, 2, 1, 3, 3, 2, {}, true},
+                                      {1, 4, 2, 2, 3, 2, {1, 1, 1, 3}, true},
+                                      {2, 1, 1, 3, 2, 2, {}, true},
+                                      {2, 2, 2, 2, 3, 2, {2, 1, 1, 3}, false},
+                                      {1, 2, 1, 3, 2, 3, {1, 2, 3, 2}, false},
+                                      {2, 3, 1, 130, 150, 5, {2, 1, 130, 150}, true},
+                                      {2, 1, 1, 2, 0, 2, {}, false},
+                                      {1, 2, 2, 0, 3, 2, {}, false},
+                                      {2, 4, 2, 131, 70, 33, {}, false}};
+    const std::vector<Sizes> large = {{4, 8, 8, 256, 256, 64, {}, true}};
+    const OpInput key{{DType::kI64, Shape{2}}, 0, 1000};
+    for (const DType dtype : floats())
+      for (const Sizes& s : large_ ? large : small)
+        for (const double dropout : {0.0, 0.4}) {
+          const OpInput q{{dtype, Shape{s.batch, s.heads, s.tokens, s.width}}};
+          const OpInput k{{dtype, Shape{s.batch, s.groups, s.keys, s.width}}};
+          std::vector<OpInput> inputs{q, k, k};
+          if (s.mask.rank() > 0) inputs.push_back({{dtype, s.mask}});
+          if (dropout > 0) inputs.insert(inputs.end(), {key, {{DType::kI64, Shape{s.batch}}, 0, 1000}});
+          add("attention", inputs, [s, dropout](In x) {
+            ops::AttentionOptions options{.causal = s.causal, .dropout = dropout, .layer = 3};
+            size_t next = 3;
+            if (s.mask.rank() > 0) options.mask = x[next++];
+            if (dropout > 0) options.dropout_key = x[next], options.sample_ids = x[next + 1];
+            return ops::attention(x[0], x[1], x[2], options);
+          });
+        }
   }
 
   // With a single rank.

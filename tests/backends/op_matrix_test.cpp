@@ -143,6 +143,8 @@ class OpMatrix : public ::testing::TestWithParam<int> {
  protected:
   Op op() const { return static_cast<Op>(GetParam()); }
   OpKind kind() const { return kind_of(op()); }
+  // Whether matrix units compute the op.
+  bool has_products() const { return kind() == OpKind::kContraction || kind() == OpKind::kAttention; }
   const OpDef& def() const { return def_of(op()); }
 
   // Calls body(node) for each node of the op. Fails if there is none.
@@ -176,7 +178,7 @@ TEST_P(OpMatrix, KernelsAgreeOnEveryInstructionSet) {
       const HostTensor got = run({});
       EXPECT_EQ(far_apart(got, want, kUlps), "") << name_of(isa);
       if (!first) first = got;
-      if (kind() != OpKind::kContraction) {
+      if (!has_products()) {
         EXPECT_EQ(got, *first) << name_of(isa);
       }
     });
@@ -205,7 +207,7 @@ TEST(OpDefinitions, OpsWithoutGradientAreConstantOrCountAsConstant) {
     if (def_of(static_cast<Op>(op)).gradient == kNoGradient) names += fmt::format("{} ", name_of(static_cast<Op>(op)));
   EXPECT_EQ(names,
             "input constant sign is_finite not eq ne lt le gt ge and or argmax detach one_hot dropout_mask "
-            "random_uniform random_normal label_rank ");
+            "random_uniform random_normal label_rank rotary_table top_k ");
 }
 
 TEST_P(OpMatrix, GradientAgreesWithFiniteDifferences) {
@@ -266,6 +268,10 @@ TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
         EXPECT_GE(flops, xla);
         break;
       }
+      case OpKind::kAttention:
+        EXPECT_EQ(flops > 0, node.operand_type(0).shape.elements() > 0 && node.operand_type(1).shape.elements() > 0);
+        EXPECT_EQ(xla > 0, flops > 0);
+        break;
       case OpKind::kElementwise:
         EXPECT_EQ(flops, op() == Op::kCast ? 0 : elements);
         EXPECT_GE(xla, elements);
@@ -288,7 +294,7 @@ TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
         EXPECT_EQ(xla, op() == Op::kOneHot ? elements : added_elements(node));
         break;
     }
-    EXPECT_EQ(def().matrix_operands > 0, kind() == OpKind::kContraction);
+    EXPECT_EQ(def().matrix_operands > 0, has_products());
     EXPECT_EQ(def().product != kNoProduct, kind() == OpKind::kContraction);
   });
 }
@@ -344,9 +350,8 @@ TEST_P(OpMatrix, LaunchesHaveTheCostsOfTheOp) {
       if (kind() != OpKind::kCollective) {
         EXPECT_EQ(launch.flops, NodeQuery(plan.program, step.node).flops());
       }
-      EXPECT_EQ(launch.cls == gpu::LaunchClass::kMatmul, kind() == OpKind::kContraction);
-      const bool faster =
-          kind() == OpKind::kContraction && node.operand_type(0).dtype == DType::kF32 && launch.flops > 0;
+      EXPECT_EQ(launch.cls == gpu::LaunchClass::kMatmul, has_products());
+      const bool faster = has_products() && node.operand_type(0).dtype == DType::kF32 && launch.flops > 0;
       EXPECT_EQ(with_tf32.at_peak < launch.at_peak, faster);
     }
   });
@@ -365,7 +370,7 @@ TEST_P(OpMatrix, MemoryTraceHasTheResult) {
       return buffer.origin == origin && buffer.bytes == bytes;
     });
     EXPECT_EQ(is_held, bytes > 0);
-    EXPECT_EQ(trace.has_f32_products, kind() == OpKind::kContraction && node.type().dtype == DType::kF32);
+    EXPECT_EQ(trace.has_f32_products, has_products() && node.type().dtype == DType::kF32);
   });
 }
 
@@ -373,14 +378,16 @@ TEST_P(OpMatrix, MemoryTraceHasTheResult) {
 
 TEST_P(OpMatrix, MatrixUnitsRoundOnlyProducts) {
   for_nodes([&](const OpNode& node) {
-    const bool is_product = kind() == OpKind::kContraction && node.operand_type(0).dtype == DType::kF32;
+    const bool is_product = has_products() && node.operand_type(0).dtype == DType::kF32;
     const Program tf32 = gpu::with_tf32_products(node.program);
     EXPECT_EQ(verify(tf32), "");
     EXPECT_EQ(tf32.same_structure(node.program), !is_product);
     for (const auto precision : {tpu::MatmulPrecision::kDefault, tpu::MatmulPrecision::kHigh}) {
       const Program rounded = tpu::with_matmul_precision(node.program, precision);
       EXPECT_EQ(verify(rounded), "");
-      EXPECT_EQ(rounded.same_structure(node.program), !is_product || !tpu::is_matrix_product(node.program, node.id));
+      const bool is_composed = kind() == OpKind::kAttention;  // of products, whatever its dtype
+      EXPECT_EQ(rounded.same_structure(node.program),
+                !is_composed && (!is_product || !tpu::is_matrix_product(node.program, node.id)));
     }
   });
 }

@@ -108,6 +108,19 @@ const std::vector<std::pair<std::string, Model>>& models() {
        }},
       {"softmax log_softmax", [](const Inputs& in) { return ops::add(ops::softmax(in.x), ops::log_softmax(in.p)); }},
       {"layer_norm", [](const Inputs& in) { return ops::layer_norm(in.x, in.b, in.b, 1e-3); }},
+      {"rms_norm", [](const Inputs& in) { return ops::rms_norm(in.x, in.b, 1e-3); }},
+      {"rotary",
+       [](const Inputs& in) {
+         const Value heads = ops::reshape(in.x, Shape{in.x.shape()[0], 1, 2, 2});
+         const Value table = ops::rotary_table(in.ids, ops::slice(in.b, 0, 1, 2));
+         return ops::rotary(heads, table);
+       }},
+      {"attention",
+       [](const Inputs& in) {
+         const Shape heads{in.x.shape()[0], 2, 2, 1};
+         const Value k = ops::reshape(ops::slice(in.p, 1, 0, 2), heads.with(1, 1));
+         return ops::attention(ops::reshape(in.x, heads), k, ops::neg(k), {.causal = true});
+       }},
       {"types", [](const Inputs& in) { return ops::cast(ops::cast(in.x, DType::kF16), DType::kF64); }},
   };
   return kModels;

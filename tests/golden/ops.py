@@ -223,6 +223,23 @@ def rows():
     add("layer_norm/hard_rows", layer_norm, {"x": rows, **scale}, {"eps": 1e-5})
 
 
+def attention():
+    def attend(q, k, v, mask=None, causal=False, scale=None):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+    q, k, v = random(2, 4, 3, 2), random(2, 4, 3, 2), random(2, 4, 3, 2)
+    few = {"k": random(2, 2, 5, 2), "v": random(2, 2, 5, 2)}
+    hidden = values([0, 0, -INF, 0, 0, 0, -INF, -INF, 0, 0], 2, 1, 1, 5)
+    none = values([[0, 0, -INF], [0, 0, -INF], [-INF, -INF, -INF]], 1, 1, 3, 3)
+    add("attention", attend, {"q": q, "k": k, "v": v})
+    add("attention/causal", attend, {"q": q, "k": k, "v": v}, {"causal": True})
+    add("attention/scale", attend, {"q": q, "k": k, "v": v}, {"scale": 0.3})
+    add("attention/grouped", attend, {"q": q, **few})
+    add("attention/key_mask", attend, {"q": q, **few, "mask": hidden}, grad=["q", "k", "v"])
+    add("attention/bias", attend, {"q": q, **few, "mask": random(2, 4, 3, 5)})
+    add("attention/hidden_row", attend, {"q": q, "k": k, "v": v, "mask": none}, grad=["q", "k", "v"])
+
+
 def losses():
     logits, labels = random(6, 4, scale=2.0), ints([3, 0, 2, 2, 1, 0])
     weights, ignored = values([0.5, 2.0, 1.0, 0.25]), ints([3, -100, 2, -100, 1, 0])
@@ -304,9 +321,34 @@ def casts():
                       "inputs": {"x": tensor(x)}, "output": tensor(x.to(to_dtype))})
 
 
+def transformer():
+    rms_norm = lambda x, weight, eps: F.rms_norm(x, (x.shape[-1],), weight, eps)
+    add("rms_norm", rms_norm, {"x": random(3, 5), "weight": random(5)}, {"eps": 1e-6})
+    add("rms_norm/small_rows", rms_norm, {"x": values([0.01, -0.02, 0.02, 0.03], 1, 4), "weight": random(4)}, {"eps": 1e-5})
+
+    # As transformers' apply_rotary_pos_emb: element i turns with element i + D / 2.
+    def rotary(x, positions, frequencies):
+        angles = positions[..., None].to(x.dtype) * frequencies
+        cos, sin = torch.cat((angles, angles), -1).cos(), torch.cat((angles, angles), -1).sin()
+        if cos.dim() == 3:
+            cos, sin = cos[:, None], sin[:, None]
+        half = x.shape[-1] // 2
+        return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+    frequencies = values([1.0, 0.25, 0.0625])
+    add("rotary", rotary, {"x": random(2, 2, 3, 6), "positions": ints([0, 1, 7]), "frequencies": frequencies}, grad=["x"])
+    add("rotary/by_sample", rotary, {"x": random(2, 1, 2, 6), "positions": ints([3, 4, 0, 9], 2, 2),
+                                     "frequencies": frequencies}, grad=["x"])
+
+    top_k = lambda x, k: torch.topk(x, k).indices
+    add("top_k", top_k, {"x": random(3, 7)}, {"k": 3}, grad=False)
+    add("swiglu", lambda gate, x: F.silu(gate) * x, {"gate": random(2, 3), "x": random(2, 3)})
+    add("geglu", lambda gate, x: F.gelu(gate) * x, {"gate": random(2, 3), "x": random(2, 3)})
+
+
 def main():
     torch.set_num_threads(1)
-    for part in (elementwise, reductions, layout, indexing, products, rows, losses, casts):
+    for part in (elementwise, reductions, layout, indexing, products, rows, losses, casts, attention, transformer):
         part()
     write("ops.json", "values and gradients of each op; d(sum of output × grad_output) / d(input) in grads", CASES)
 

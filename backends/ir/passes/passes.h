@@ -46,6 +46,11 @@ Program optimise(const Program& program);
 // loses that state.
 Program in_post_order(const Program& program);
 
+// Returns the Program with each attention as products, softmax and dropout, which a device without a fused kernel runs
+// (attention.h). The gradient reads the softmax of the forward pass. The results differ by rounding. Nodes before the
+// first attention keep their ids.
+Program compose_attention(const Program& program);
+
 // Verifies the invariants of Programs: after each pass in tests and with RUNNER_DEBUG=4. Returns an empty string if the
 // Program is well formed, else the first fault: an operand that is not computed before its use, a type that the type
 // rule does not give, an input that is not in the input list, or two outputs for one state.

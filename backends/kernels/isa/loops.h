@@ -99,7 +99,7 @@ template <class T>
 struct LayerNormRows {
   const T* x;      // (rows, width)
   const T* gamma;  // (width)
-  const T* beta;   // (width); forward only
+  const T* beta;   // (width); forward of layer_norm only
   const T* grad;   // (rows, width); gradients only
   int64_t rows, width;
   double eps;
@@ -115,7 +115,39 @@ struct RowLoops {
   void (*layer_norm)(const LayerNormRows<T>& rows, T* out);
   void (*layer_norm_grad_x)(const LayerNormRows<T>& rows, T* out);
   void (*layer_norm_grad_gamma)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
+  void (*rms_norm)(const LayerNormRows<T>& rows, T* out);
+  void (*rms_norm_grad_x)(const LayerNormRows<T>& rows, T* out);
+  void (*rms_norm_grad_weight)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
   void (*label_rank)(const T* x, const int64_t* labels, LabelRank* out, int64_t rows, int64_t cols);  // cols: [1, 2³¹)
+};
+
+// Rows of attention scores.
+template <class T>
+struct AttentionRows {
+  T* scores;  // (rows, keys), rows `stride` apart
+  int64_t stride, rows, keys;
+  const int64_t* seen;  // (rows): the row sees the first `seen` keys
+  const T* mask;        // added to the scores, rows `mask_stride` apart; null: none
+  int64_t mask_stride;
+};
+// One row of the gradient of softmax and dropout.
+template <class T>
+struct AttentionRowGradient {
+  T* weights;            // (keys) exponentials -> weights after dropout
+  T* grads;              // (keys) gradient of the weights after dropout -> of the scores
+  const float* dropout;  // (keys) mask, or null
+  T factor;              // 1 / Σ exponentials
+  int64_t keys;
+};
+template <class T>
+struct AttentionLoops {
+  // Replaces scores by exp(score − maximum of the row), 0 for keys that the row does not see. factors: (rows), 1 / Σ of
+  // them; 0 for a row that sees no key.
+  void (*exponentials)(const AttentionRows<T>& rows, T* factors);
+  void (*gradient)(const AttentionRowGradient<T>& row);
+  void (*drop)(T* weights, const float* dropout, int64_t n);  // weights · dropout
+  void (*scale)(T* out, const T* x, T factor, int64_t n);
+  void (*scale_rows)(T* x, const T* factors, int64_t rows, int64_t width);  // each row times its factor
 };
 
 // C = A B for a block of C. Strides are in elements; rows of C are contiguous.
@@ -127,6 +159,7 @@ struct MatmulBlock {
   T* panels;  // room for MatmulLoops::panel_elems
   int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
   int64_t rows, cols, inner;
+  bool add = false;  // adds to the contents of C
 };
 template <class T>
 struct MatmulLoops {
@@ -142,8 +175,9 @@ struct TransposeLoops {
 };
 
 struct RandomLoops {
-  // Elements [0, n) of one sample's dropout mask: 0 or `kept`.
-  using Dropout = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
+  // out[0, n) = elements of one sample's dropout mask, starting with block `first`: 0 or `kept`.
+  using Dropout = void (*)(float* out, int64_t n, const DropoutStream& stream, uint32_t first, uint64_t threshold,
+                           float kept);
   // out[0, n) = elements of a random tensor, starting with block `first`.
   using Fill = void (*)(float* out, int64_t n, const TensorStream& stream, uint32_t first);
 
@@ -159,6 +193,8 @@ struct Loops {
   const RowLoops<double>& rows_f64;
   const MatmulLoops<float>& matmul_f32;
   const MatmulLoops<double>& matmul_f64;
+  const AttentionLoops<float>& attention_f32;
+  const AttentionLoops<double>& attention_f64;
   const TransposeLoops& transpose;
   RandomLoops random;
 };

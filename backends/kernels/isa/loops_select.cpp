@@ -6,17 +6,19 @@
 
 namespace runner::backends {
 
-#define RUNNER_DECLARE_ISA(isa)                  \
-  namespace isa {                                \
-  const EltwiseLoops& eltwise_loops();           \
-  std::span<const NamedLoop> named_loops();      \
-  const ReduceLoops& reduce_loops();             \
-  const RowLoops<float>& row_loops_f32();        \
-  const RowLoops<double>& row_loops_f64();       \
-  const MatmulLoops<float>& matmul_loops_f32();  \
-  const MatmulLoops<double>& matmul_loops_f64(); \
-  const TransposeLoops& transpose_loops();       \
-  RandomLoops random_loops();                    \
+#define RUNNER_DECLARE_ISA(isa)                        \
+  namespace isa {                                      \
+  const EltwiseLoops& eltwise_loops();                 \
+  std::span<const NamedLoop> named_loops();            \
+  const ReduceLoops& reduce_loops();                   \
+  const RowLoops<float>& row_loops_f32();              \
+  const RowLoops<double>& row_loops_f64();             \
+  const MatmulLoops<float>& matmul_loops_f32();        \
+  const MatmulLoops<double>& matmul_loops_f64();       \
+  const AttentionLoops<float>& attention_loops_f32();  \
+  const AttentionLoops<double>& attention_loops_f64(); \
+  const TransposeLoops& transpose_loops();             \
+  RandomLoops random_loops();                          \
   }
 
 RUNNER_DECLARE_ISA(baseline)
@@ -28,10 +30,11 @@ RUNNER_DECLARE_ISA(avx512)
 namespace {
 
 // The table of one set, from the tables of its files.
-#define RUNNER_LOOPS(isa)                                                                                      \
-  Loops {                                                                                                      \
-    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(), \
-        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::transpose_loops(), isa::random_loops()          \
+#define RUNNER_LOOPS(isa)                                                                                         \
+  Loops {                                                                                                         \
+    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),    \
+        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::attention_loops_f32(), isa::attention_loops_f64(), \
+        isa::transpose_loops(), isa::random_loops()                                                               \
   }
 
 bool supported(Isa isa) {

@@ -193,7 +193,7 @@ void multiply(const MatmulBlock<T>& m) {
         for (int p = 0; p < count; ++p, c += kPanelCols<T>)
           kTiles<T>.table[panels[p].vectors - 1][rows - 1]({c, a, panels[p].data, m.c_stride, m.a_row_stride,
                                                             m.a_k_stride, panels[p].stride, panels[p].cols, inner,
-                                                            k > 0});
+                                                            k > 0 || m.add});
       }
     }
 }

@@ -22,8 +22,8 @@ inline __attribute__((always_inline)) void fill(float* out, int64_t n, const Str
   for (int64_t e = 4 * blocks; e < n; ++e) out[e] = last[e - 4 * blocks];
 }
 
-void dropout(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept) {
-  fill(out, n, stream, 0, [=](const PhiloxCounter& words, float* to) {
+void dropout(float* out, int64_t n, const DropoutStream& stream, uint32_t first, uint64_t threshold, float kept) {
+  fill(out, n, stream, first, [=](const PhiloxCounter& words, float* to) {
     to[0] = words[0] < threshold ? 0.0f : kept;
     to[1] = words[1] < threshold ? 0.0f : kept;
     to[2] = words[2] < threshold ? 0.0f : kept;

@@ -198,10 +198,13 @@ struct Moments {
   double mean, rstd;
 };
 
+// Which mean is subtracted: that of the row in layer_norm, 0 in rms_norm.
+enum class Norm { kLayer, kRootMeanSquare };
+
 // Mean and 1 / √(variance + eps) of a row, in two passes, with the biased variance.
-template <class T>
+template <Norm norm, class T>
 RUNNER_INLINE Moments moments(const T* x, int64_t width, double eps) {
-  const double mean = lanes::sum(x, width) / static_cast<double>(width);
+  const double mean = norm == Norm::kLayer ? lanes::sum(x, width) / static_cast<double>(width) : 0;
   const double squares = lanes::sum(
       width,
       [=](int64_t i, Doubles& out) {
@@ -226,14 +229,14 @@ RUNNER_INLINE void for_rows(int64_t rows, const Before& before, const Body& body
   }
 }
 
-template <class T>
+template <Norm norm, class T>
 RUNNER_INLINE Moments moments_of(const LayerNormRows<T>& in, int64_t r) {
-  return moments(in.x + r * in.width, in.width, in.eps);
+  return moments<norm>(in.x + r * in.width, in.width, in.eps);
 }
 
 template <class T>
 void layer_norm(const LayerNormRows<T>& in, T* out) {
-  const auto before = [&](int64_t r) { return moments_of(in, r); };
+  const auto before = [&](int64_t r) { return moments_of<Norm::kLayer>(in, r); };
   for_rows(in.rows, before, [&](int64_t r, const Moments& m) {
     const T* x = in.x + r * in.width;
     T* y = out + r * in.width;
@@ -243,18 +246,29 @@ void layer_norm(const LayerNormRows<T>& in, T* out) {
   });
 }
 
+template <class T>
+void rms_norm(const LayerNormRows<T>& in, T* out) {
+  const auto before = [&](int64_t r) { return moments_of<Norm::kRootMeanSquare>(in, r); };
+  for_rows(in.rows, before, [&](int64_t r, const Moments& m) {
+    const T* x = in.x + r * in.width;
+    T* y = out + r * in.width;
+    RUNNER_VECTOR_LOOP
+    for (int64_t i = 0; i < in.width; ++i) y[i] = static_cast<T>(static_cast<double>(x[i]) * m.rstd) * in.gamma[i];
+  });
+}
+
 // Sums for the gradient of a row: mean(gγ), and mean(gγ x̂) · rstd.
 struct GradientSums {
   Moments m;
   double mean_g, slope;
 };
 
-template <class T>
+template <Norm norm, class T>
 RUNNER_INLINE GradientSums gradient_sums(const LayerNormRows<T>& in, int64_t r) {
   const T* x = in.x + r * in.width;
   const T* g = in.grad + r * in.width;
   const T* gamma = in.gamma;
-  const Moments m = moments_of(in, r);
+  const Moments m = moments_of<norm>(in, r);
   const auto product = [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(gamma[i]); };
   const auto products = [=](int64_t i, Doubles& wide) {
     Doubles scale;
@@ -270,14 +284,14 @@ RUNNER_INLINE GradientSums gradient_sums(const LayerNormRows<T>& in, int64_t r) 
     wide *= centred - m.mean;
   };
   const auto width = static_cast<double>(in.width);
-  return {m, lanes::sum(in.width, products, product) / width,
+  return {m, norm == Norm::kLayer ? lanes::sum(in.width, products, product) / width : 0,
           lanes::sum(in.width, moment_products, moment) * m.rstd * m.rstd / width};
 }
 
-// dx = rstd (gγ − mean(gγ) − x̂ mean(gγ x̂))
-template <class T>
-void layer_norm_grad_x(const LayerNormRows<T>& in, T* out) {
-  const auto before = [&](int64_t r) { return gradient_sums(in, r); };
+// dx = rstd (gγ − mean(gγ) − x̂ mean(gγ x̂)), without mean(gγ) for rms_norm
+template <class T, Norm norm>
+void norm_grad_x(const LayerNormRows<T>& in, T* out) {
+  const auto before = [&](int64_t r) { return gradient_sums<norm>(in, r); };
   for_rows(in.rows, before, [&](int64_t r, const GradientSums& s) {
     const T* x = in.x + r * in.width;
     const T* g = in.grad + r * in.width;
@@ -289,9 +303,9 @@ void layer_norm_grad_x(const LayerNormRows<T>& in, T* out) {
   });
 }
 
-template <class T>
-void layer_norm_grad_gamma(const LayerNormRows<T>& in, double* acc) {
-  const auto before = [&](int64_t r) { return moments_of(in, r); };
+template <class T, Norm norm>
+void norm_grad_gamma(const LayerNormRows<T>& in, double* acc) {
+  const auto before = [&](int64_t r) { return moments_of<norm>(in, r); };
   for_rows(in.rows, before, [&](int64_t r, const Moments& m) {
     const T* x = in.x + r * in.width;
     const T* g = in.grad + r * in.width;
@@ -327,8 +341,17 @@ void label_rank(const T* x, const int64_t* labels, LabelRank* out, int64_t rows,
 }
 
 template <class T>
-constexpr RowLoops<T> kTable = {softmax<T>,    log_softmax<T>,       cross_entropy<T>,         cross_entropy_grad<T>,
-                                layer_norm<T>, layer_norm_grad_x<T>, layer_norm_grad_gamma<T>, label_rank<T>};
+constexpr RowLoops<T> kTable = {softmax<T>,
+                                log_softmax<T>,
+                                cross_entropy<T>,
+                                cross_entropy_grad<T>,
+                                layer_norm<T>,
+                                norm_grad_x<T, Norm::kLayer>,
+                                norm_grad_gamma<T, Norm::kLayer>,
+                                rms_norm<T>,
+                                norm_grad_x<T, Norm::kRootMeanSquare>,
+                                norm_grad_gamma<T, Norm::kRootMeanSquare>,
+                                label_rank<T>};
 
 }  // namespace
 

@@ -1,0 +1,560 @@
+// Scaled dot-product attention and its gradient: blocks of rows of one head against all keys that they see, so that
+// scores take a block of rows of memory per chunk. The gradient computes the softmax again.
+//
+// A block is a unit of work of the forward pass. The gradients of k and v are sums over blocks: the blocks of one head
+// of k are cut into parts by shape; a part adds its blocks in order, then the parts are added in order.
+
+#include "backends/ir/attention.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/op_kernels.h"
+#include "backends/kernels/prepare.h"
+#include "backends/tensor/alignment.h"
+#include "backends/tensor/rounding.h"
+#include "schema/base/error.h"
+
+namespace runner::backends {
+
+namespace {
+
+struct Attention {
+  AttentionSpec spec;
+  DType dtype;
+  int64_t batch, heads, groups, tokens, keys, width;
+  std::array<int64_t, 3> mask_strides;  // by sample, head and row
+  int64_t block_rows, blocks;           // of one head
+  int64_t parts;                        // of the blocks of one head of k; 1 in the forward pass
+  int64_t units, chunks;
+  int64_t mask_elems;  // to convert from 16-bit storage
+
+  bool is_native() const { return size_of(dtype) == size_of(compute_of(dtype)); }
+  int64_t copies() const { return heads / groups; }  // heads of q per head of k
+  int64_t q_elems() const { return batch * heads * tokens * width; }
+  int64_t k_elems() const { return batch * groups * keys * width; }
+  int64_t head_elems() const { return keys * width; }
+  // Rows of scores are not a power of two apart, so that a column of them does not compete for one set of the cache.
+  int64_t stride() const { return round_up<int64_t>(keys, 16) + 16; }
+  // Whether a part adds to the gradients in the result itself.
+  bool adds_in_place() const { return parts == 1 && is_native(); }
+  uint64_t threshold() const { return dropout_threshold(spec.p); }
+  float kept() const { return static_cast<float>(1.0 / (1.0 - spec.p)); }
+};
+
+template <class T>
+const AttentionLoops<T>& attention_loops();
+template <>
+const AttentionLoops<float>& attention_loops() {
+  return loops().attention_f32;
+}
+template <>
+const AttentionLoops<double>& attention_loops() {
+  return loops().attention_f64;
+}
+template <class T>
+const MatmulLoops<T>& product_loops();
+template <>
+const MatmulLoops<float>& product_loops() {
+  return loops().matmul_f32;
+}
+template <>
+const MatmulLoops<double>& product_loops() {
+  return loops().matmul_f64;
+}
+
+// ---- scratch of a chunk --------------------------------------------------------------------------------------------
+
+// Scratch memory, taken piece by piece; without a start it only counts.
+class ScratchRoom {
+ public:
+  explicit ScratchRoom(std::byte* start) : start_(start) {}
+
+  template <class T>
+  T* take(int64_t elems) {
+    const size_t at = size_;
+    size_ += aligned(static_cast<size_t>(elems) * sizeof(T));
+    return start_ == nullptr ? nullptr : reinterpret_cast<T*>(start_ + at);
+  }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* start_;
+  size_t size_ = 0;
+};
+
+template <class T>
+struct AttentionScratch {
+  T *scores, *grads, *factors, *panels;
+  T* q;                   // scaled
+  T *out, *grad, *k, *v;  // converted 16-bit storage
+  int64_t* seen;
+  float* dropout;
+  size_t bytes;
+
+  AttentionScratch(const Attention& a, std::byte* start) {
+    ScratchRoom room(start);
+    const int64_t rows = a.block_rows, block = a.is_native() ? 0 : rows * a.width,
+                  head = a.is_native() ? 0 : a.head_elems();
+    const bool is_gradient = a.spec.grad >= 0;
+    scores = room.take<T>(rows * a.stride());
+    grads = room.take<T>(is_gradient ? rows * a.stride() : 0);
+    factors = room.take<T>(rows);
+    const auto panel_elems = product_loops<T>().panel_elems;
+    panels = room.take<T>(
+        std::max({panel_elems(a.keys, a.width), panel_elems(a.width, a.keys), panel_elems(a.width, rows)}));
+    q = room.take<T>(rows * a.width);
+    out = room.take<T>(block);
+    grad = room.take<T>(is_gradient ? block : 0);
+    k = room.take<T>(head);
+    v = room.take<T>(head);
+    seen = room.take<int64_t>(rows);
+    dropout = room.take<float>(a.spec.p > 0 ? a.keys + 8 : 0);
+    bytes = room.size();
+  }
+};
+
+// ---- a block of rows -----------------------------------------------------------------------------------------------
+
+struct RowBlock {
+  int64_t sample, head, first, rows;
+  int64_t keys;  // that any of its rows sees
+};
+
+template <class T>
+class AttentionWorker {
+ public:
+  // `mask`: null without one.
+  AttentionWorker(const Attention& a, const KernelArguments& arguments, const T* mask, std::byte* scratch)
+      : a_(a), arguments_(arguments), scratch_(a, scratch), mask_(mask) {}
+
+  void forward(int64_t unit) {
+    const RowBlock block = block_of(unit / (a_.heads * a_.blocks), unit / a_.blocks % a_.heads, unit % a_.blocks);
+    load_head(block.sample * a_.groups + block.head / a_.copies());
+    const int64_t at = offset(block);
+    T* const out = a_.is_native() ? result<T>(arguments_) + at : scratch_.out;
+    if (block.keys == 0) {
+      std::fill_n(out, block.rows * a_.width, T{0});
+    } else {
+      weigh(block);
+      for (int64_t r = 0; r < block.rows && a_.spec.p > 0; ++r)
+        attention_loops<T>().drop(scratch_.scores + r * a_.stride(), dropout_row(block, r), scratch_.seen[r]);
+      multiply(out, a_.width, {scratch_.scores, a_.stride(), 1}, {v_, a_.width, 1}, block.rows, a_.width, block.keys);
+      attention_loops<T>().scale_rows(out, scratch_.factors, block.rows, a_.width);
+    }
+    if (!a_.is_native()) write(at, scratch_.out, block.rows * a_.width);
+  }
+
+  // Adds the gradients of a part of the blocks of one head of k and v to dk and dv.
+  void backward(int64_t head, int64_t part, T* dk, T* dv) {
+    load_head(head);
+    std::fill_n(dk, a_.head_elems(), T{0});
+    std::fill_n(dv, a_.head_elems(), T{0});
+    const IndexRange<int64_t> blocks = part_of(a_.copies() * a_.blocks, part, a_.parts);
+    for (int64_t i = blocks.begin; i < blocks.end; ++i) {
+      const int64_t copy = i / std::max<int64_t>(a_.blocks, 1);
+      backward(block_of(head / a_.groups, head % a_.groups * a_.copies() + copy, i - copy * a_.blocks), dk, dv);
+    }
+  }
+
+ private:
+  struct Matrix {
+    const T* data;
+    int64_t row_stride, col_stride;
+  };
+
+  RowBlock block_of(int64_t sample, int64_t head, int64_t index) const {
+    const int64_t first = index * a_.block_rows, rows = std::min(a_.block_rows, a_.tokens - first);
+    return {sample, head, first, rows, seen_by(first + rows - 1)};
+  }
+  int64_t seen_by(int64_t row) const {
+    return a_.spec.causal ? std::clamp<int64_t>(row + 1 + a_.keys - a_.tokens, 0, a_.keys) : a_.keys;
+  }
+  int64_t offset(const RowBlock& block) const {
+    return ((block.sample * a_.heads + block.head) * a_.tokens + block.first) * a_.width;
+  }
+
+  // Elements [first, first + n) of an operand as T.
+  const T* read(int index, int64_t first, int64_t n, T* room) const {
+    const std::byte* source =
+        arguments_.operands[static_cast<size_t>(index)] + static_cast<size_t>(first) * size_of(a_.dtype);
+    if (a_.is_native()) return reinterpret_cast<const T*>(source);
+    loops().eltwise.load[static_cast<size_t>(a_.dtype)](room, source, 1, n);
+    return room;
+  }
+  void write(int64_t first, const T* values, int64_t n) const {
+    loops().eltwise.store[static_cast<size_t>(a_.dtype)](
+        arguments_.results[0] + static_cast<size_t>(first) * size_of(a_.dtype), values, n);
+  }
+
+  void load_head(int64_t head) {
+    if (head_ == head) return;
+    head_ = head;
+    k_ = read(1, head * a_.head_elems(), a_.head_elems(), scratch_.k);
+    v_ = read(2, head * a_.head_elems(), a_.head_elems(), scratch_.v);
+  }
+
+  // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c.
+  void multiply(T* c, int64_t c_stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
+                bool add = false) const {
+    product_loops<T>().multiply({.c = c,
+                                 .a = a.data,
+                                 .b = b.data,
+                                 .panels = scratch_.panels,
+                                 .c_stride = c_stride,
+                                 .a_row_stride = a.row_stride,
+                                 .a_k_stride = a.col_stride,
+                                 .b_k_stride = b.row_stride,
+                                 .b_col_stride = b.col_stride,
+                                 .rows = rows,
+                                 .cols = cols,
+                                 .inner = inner,
+                                 .add = add});
+  }
+
+  // Scales q, and computes the exponentials of the scores of a block and their factors.
+  void weigh(const RowBlock& block) {
+    const int64_t elems = block.rows * a_.width;
+    const T* const q = read(0, offset(block), elems, scratch_.q);
+    attention_loops<T>().scale(scratch_.q, q, static_cast<T>(a_.spec.scale), elems);
+    multiply(scratch_.scores, a_.stride(), {scratch_.q, a_.width, 1}, {k_, 1, a_.width}, block.rows, block.keys,
+             a_.width);
+    for (int64_t r = 0; r < block.rows; ++r) scratch_.seen[r] = seen_by(block.first + r);
+    attention_loops<T>().exponentials({.scores = scratch_.scores,
+                                       .stride = a_.stride(),
+                                       .rows = block.rows,
+                                       .keys = block.keys,
+                                       .seen = scratch_.seen,
+                                       .mask = mask_of(block),
+                                       .mask_stride = a_.mask_strides[2]},
+                                      scratch_.factors);
+  }
+
+  const T* mask_of(const RowBlock& block) const {
+    return mask_ == nullptr ? nullptr
+                            : mask_ + block.sample * a_.mask_strides[0] + block.head * a_.mask_strides[1] +
+                                  block.first * a_.mask_strides[2];
+  }
+
+  // The dropout mask of row r of a block.
+  const float* dropout_row(const RowBlock& block, int64_t r) const {
+    const auto* key = operand<int64_t>(arguments_, static_cast<size_t>(a_.spec.key));
+    const auto* ids = operand<int64_t>(arguments_, static_cast<size_t>(a_.spec.sample_ids));
+    const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
+                               static_cast<uint64_t>(ids[block.sample]), static_cast<uint32_t>(a_.spec.layer));
+    const int64_t first = (block.head * a_.tokens + block.first + r) * a_.keys;
+    loops().random.dropout(scratch_.dropout, scratch_.seen[r] + first % 4, stream, static_cast<uint32_t>(first / 4),
+                           a_.threshold(), a_.kept());
+    return scratch_.dropout + first % 4;
+  }
+
+  void backward(const RowBlock& block, T* dk, T* dv) {
+    const int64_t at = offset(block), elems = block.rows * a_.width, stride = a_.stride();
+    T* const dq = a_.is_native() ? result<T>(arguments_) + at : scratch_.out;
+    if (block.keys == 0) {
+      std::fill_n(dq, elems, T{0});
+    } else {
+      const T* grad = read(a_.spec.grad, at, elems, scratch_.grad);
+      weigh(block);
+      multiply(scratch_.grads, stride, {grad, a_.width, 1}, {v_, 1, a_.width}, block.rows, block.keys, a_.width);
+      for (int64_t r = 0; r < block.rows; ++r) row_gradient(block, r);
+      const Matrix of_scores{scratch_.grads, stride, 1}, of_scores_t{scratch_.grads, 1, stride};
+      multiply(dv, a_.width, {scratch_.scores, 1, stride}, {grad, a_.width, 1}, block.keys, a_.width, block.rows, true);
+      multiply(dk, a_.width, of_scores_t, {scratch_.q, a_.width, 1}, block.keys, a_.width, block.rows, true);
+      multiply(dq, a_.width, of_scores, {k_, a_.width, 1}, block.rows, a_.width, block.keys);
+      attention_loops<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), elems);
+    }
+    if (!a_.is_native()) write(at, scratch_.out, elems);
+  }
+
+  void row_gradient(const RowBlock& block, int64_t r) {
+    const int64_t seen = scratch_.seen[r];
+    T* const grads = scratch_.grads + r * a_.stride();
+    attention_loops<T>().gradient({.weights = scratch_.scores + r * a_.stride(),
+                                   .grads = grads,
+                                   .dropout = a_.spec.p > 0 ? dropout_row(block, r) : nullptr,
+                                   .factor = scratch_.factors[r],
+                                   .keys = seen});
+    std::fill_n(grads + seen, block.keys - seen, T{0});
+  }
+
+  const Attention& a_;
+  const KernelArguments& arguments_;
+  const AttentionScratch<T> scratch_;
+  const T* const mask_;
+  int64_t head_ = -1;  // of k and v
+  const T *k_ = nullptr, *v_ = nullptr;
+};
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+// Scratch after that of the chunks.
+template <class T>
+struct AttentionShared {
+  T* mask;  // converted
+  T* sums;  // gradients of k and v, by part
+  size_t bytes;
+
+  AttentionShared(const Attention& a, std::byte* start) {
+    const auto chunks = static_cast<size_t>(a.chunks) * AttentionScratch<T>(a, nullptr).bytes;
+    ScratchRoom room(start == nullptr ? nullptr : start + chunks);
+    mask = room.take<T>(a.mask_elems);
+    sums = room.take<T>(a.spec.grad < 0 || a.adds_in_place() ? 0 : a.units * 2 * a.head_elems());
+    bytes = chunks + room.size();
+  }
+};
+
+template <class T>
+const T* wide_mask(const Attention& a, const KernelArguments& arguments) {
+  if (a.spec.mask < 0) return nullptr;
+  const auto* mask = operand<T>(arguments, static_cast<size_t>(a.spec.mask));
+  if (a.is_native()) return mask;
+  T* const wide = AttentionShared<T>(a, arguments.scratch).mask;
+  loops().eltwise.load[static_cast<size_t>(a.dtype)](wide, mask, 1, a.mask_elems);
+  return wide;
+}
+
+// Calls body(worker, unit) for each unit.
+template <class T, class Body>
+void for_units(const Attention& a, const KernelArguments& arguments, const Body& body) {
+  const size_t bytes = AttentionScratch<T>(a, nullptr).bytes;
+  const T* const mask = wide_mask<T>(a, arguments);
+  arguments.pool.parallel_for(a.chunks, [&](int64_t chunk) {
+    AttentionWorker<T> worker(a, arguments, mask, arguments.scratch + static_cast<size_t>(chunk) * bytes);
+    const IndexRange<int64_t> units = part_of(a.units, chunk, a.chunks);
+    for (int64_t unit = units.begin; unit < units.end; ++unit) body(worker, unit);
+  });
+}
+
+template <class T>
+void run_forward(const Attention& a, const KernelArguments& arguments) {
+  for_units<T>(a, arguments, [](AttentionWorker<T>& worker, int64_t unit) { worker.forward(unit); });
+}
+
+// Adds the parts of dk (side 0) or dv (side 1) of one head and stores the sum.
+template <class T>
+void add_parts(const Attention& a, const KernelArguments& arguments, T* sums, int64_t head, int64_t side) {
+  const int64_t elems = a.head_elems();
+  T* const sum = sums + (head * a.parts * 2 + side) * elems;
+  constexpr Compute kCompute = std::is_same_v<T, double> ? Compute::kF64 : Compute::kF32;
+  const auto add = loops().eltwise.apply[static_cast<size_t>(Op::kAdd)][static_cast<size_t>(kCompute)];
+  for (int64_t part = 1; part < a.parts; ++part) add(sum, sum, sum + part * 2 * elems, nullptr, elems);
+  const int64_t at = a.q_elems() + side * a.k_elems() + head * elems;
+  loops().eltwise.store[static_cast<size_t>(a.dtype)](arguments.results[0] + static_cast<size_t>(at) * size_of(a.dtype),
+                                                      sum, elems);
+}
+
+template <class T>
+void run_backward(const Attention& a, const KernelArguments& arguments) {
+  T* const sums = AttentionShared<T>(a, arguments.scratch).sums;
+  for_units<T>(a, arguments, [&](AttentionWorker<T>& worker, int64_t unit) {
+    const int64_t head = unit / a.parts;
+    T* const in_result = result<T>(arguments) + a.q_elems() + head * a.head_elems();
+    T* const part = sums + unit * 2 * a.head_elems();
+    if (a.adds_in_place())
+      worker.backward(head, 0, in_result, in_result + a.k_elems());
+    else
+      worker.backward(head, unit % a.parts, part, part + a.head_elems());
+  });
+  if (a.adds_in_place()) return;
+  arguments.pool.parallel_for(2 * a.batch * a.groups,
+                              [&](int64_t i) { add_parts<T>(a, arguments, sums, i / 2, i % 2); });
+}
+
+void run_attention(const Attention& a, const KernelArguments& arguments) {
+  const bool wide = a.dtype == DType::kF64;
+  if (a.spec.grad < 0)
+    wide ? run_forward<double>(a, arguments) : run_forward<float>(a, arguments);
+  else
+    wide ? run_backward<double>(a, arguments) : run_backward<float>(a, arguments);
+}
+
+// ---- preparing -----------------------------------------------------------------------------------------------------
+
+// Rows of a block: their scores fit the L2 cache, in whole tiles of products, and all blocks have about the same size.
+// Causal attention has at least two blocks, because a block sees no keys after its last row.
+int64_t block_rows_of(int64_t tokens, int64_t keys, bool causal) {
+  constexpr int64_t kTileRows = 12, kLeast = 2 * kTileRows, kMost = 10 * kTileRows, kScores = 64 << 10;
+  const int64_t most = std::clamp(kScores / std::max<int64_t>(keys, 1), kLeast, kMost);
+  const int64_t blocks = std::max<int64_t>(ceil_div(tokens, most), causal && tokens >= 2 * kLeast ? 2 : 1);
+  return std::max<int64_t>(std::min(round_up(ceil_div(tokens, blocks), kTileRows), tokens), 1);
+}
+
+std::array<int64_t, 3> mask_strides_of(const Shape& mask) {
+  const std::array<int64_t, Shape::kMaxRank> strides = mask.strides();
+  std::array<int64_t, 3> used{};
+  for (size_t axis = 0; axis < 3; ++axis) used[axis] = mask[static_cast<int>(axis)] == 1 ? 0 : strides[axis];
+  return used;
+}
+
+Kernel prepare_attention(const KernelRequest& request) {
+  constexpr double kFlopsPerNs = 60;
+  constexpr int64_t kLeastUnits = 16;
+  const Shape &q = request.operands[0].shape, &k = request.operands[1].shape;
+  Attention a{.spec = AttentionSpec::of(request.op, request.operands.size(), request.attrs),
+              .dtype = request.operands[0].dtype,
+              .batch = q[0],
+              .heads = q[1],
+              .groups = k[1],
+              .tokens = q[2],
+              .keys = k[2],
+              .width = q[3],
+              .mask_strides = {},
+              .block_rows = block_rows_of(q[2], k[2], request.attrs[0] != 0),
+              .blocks = 0,
+              .parts = 1,
+              .units = 0,
+              .chunks = 0,
+              .mask_elems = 0};
+  if (a.spec.mask >= 0) {
+    const Shape& mask = request.operands[static_cast<size_t>(a.spec.mask)].shape;
+    a.mask_strides = mask_strides_of(mask);
+    a.mask_elems = a.is_native() ? 0 : mask.elements();
+  }
+  a.blocks = ceil_div(a.tokens, a.block_rows);
+  const int64_t sample = a.heads * a.tokens * a.keys;
+  RUN_CHECK(a.spec.p == 0 || sample < int64_t{1} << 34, ErrorKind::kRun,
+            "{}: a dropout mask of {} elements per sample is too large", name_of(request.op), sample);
+  const int64_t heads = a.batch * a.groups;
+  if (a.spec.grad < 0) {
+    a.units = a.batch * a.heads * a.blocks;
+  } else {
+    const int64_t blocks = std::max<int64_t>(a.copies() * a.blocks, 1);
+    a.parts = std::clamp(ceil_div(kLeastUnits, std::max<int64_t>(heads, 1)), int64_t{1}, blocks);
+    a.units = heads * a.parts;
+  }
+  if (a.width == 0) a.units = 0;
+  const double pairs = static_cast<double>(a.batch * a.heads * a.tokens) * static_cast<double>(a.keys);
+  const double products = a.spec.grad < 0 ? 2 : 5, row_ns = a.spec.p > 0 ? 2 : 1;
+  const double slow = a.dtype == DType::kF64 ? 4 : 1;
+  a.chunks = chunk_count(slow * pairs * (2 * products * static_cast<double>(a.width) / kFlopsPerNs + row_ns), a.units);
+  const size_t scratch =
+      a.dtype == DType::kF64 ? AttentionShared<double>(a, nullptr).bytes : AttentionShared<float>(a, nullptr).bytes;
+  return make_kernel<run_attention>(fmt::format("{}.{}", name_of(request.op), name_of(a.dtype)), a, scratch);
+}
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+// One row of one head, by the definition of attention.
+struct AttentionRow {
+  std::vector<Real> weights;  // before dropout
+  std::vector<Real> dropout;  // factor of each weight
+};
+
+struct AttentionSizes {
+  AttentionSpec spec;
+  int64_t batch, heads, groups, tokens, keys, width;
+
+  explicit AttentionSizes(const Call& call)
+      : spec(AttentionSpec::of(call.op, call.operand_types.size(), call.attrs)),
+        batch(call.operand_types[0].shape[0]),
+        heads(call.operand_types[0].shape[1]),
+        groups(call.operand_types[1].shape[1]),
+        tokens(call.operand_types[0].shape[2]),
+        keys(call.operand_types[1].shape[2]),
+        width(call.operand_types[0].shape[3]) {}
+
+  int64_t q_at(int64_t b, int64_t h, int64_t t) const { return ((b * heads + h) * tokens + t) * width; }
+  int64_t k_at(int64_t b, int64_t h, int64_t s) const {
+    return ((b * groups + h / (heads / groups)) * keys + s) * width;
+  }
+  // Calls body(b, h, t) for each row.
+  template <class Body>
+  void for_rows(const Body& body) const {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t t = 0; t < tokens; ++t) body(b, h, t);
+  }
+};
+
+Real mask_value(const Tensor& mask, int64_t b, int64_t h, int64_t t, int64_t s) {
+  const Shape& shape = mask.shape();
+  const auto place = [&](int axis, int64_t index) { return shape[axis] == 1 ? 0 : index; };
+  return mask[((place(0, b) * shape[1] + place(1, h)) * shape[2] + place(2, t)) * shape[3] + s];
+}
+
+Real product_of_rows(const Tensor& x, int64_t i, const Tensor& y, int64_t j, int64_t width) {
+  Real sum = 0;
+  for (int64_t d = 0; d < width; ++d) sum += x[i + d] * y[j + d];
+  return sum;
+}
+
+AttentionRow attention_row(const AttentionSizes& a, Operands in, int64_t b, int64_t h, int64_t t) {
+  AttentionRow row{std::vector<Real>(static_cast<size_t>(a.keys), 0),
+                   std::vector<Real>(static_cast<size_t>(a.keys), 1)};
+  constexpr Real kHidden = -std::numeric_limits<Real>::infinity();
+  Real top = kHidden, sum = 0;
+  for (int64_t s = 0; s < a.keys; ++s) {
+    Real score = product_of_rows(in[0], a.q_at(b, h, t), in[1], a.k_at(b, h, s), a.width) * a.spec.scale;
+    if (a.spec.mask >= 0) score += mask_value(in[static_cast<size_t>(a.spec.mask)], b, h, t, s);
+    if (a.spec.causal && s > t + a.keys - a.tokens) score = kHidden;
+    row.weights[static_cast<size_t>(s)] = score;
+    top = std::max(top, score);
+  }
+  for (Real& weight : row.weights) sum += weight = top == kHidden ? 0 : std::exp(weight - top);
+  for (Real& weight : row.weights) weight = sum == 0 ? 0 : weight / sum;
+  if (a.spec.p == 0) return row;
+  const Tensor &key = in[static_cast<size_t>(a.spec.key)], &ids = in[static_cast<size_t>(a.spec.sample_ids)];
+  const DropoutStream stream(static_cast<uint64_t>(key.integer(0)), static_cast<uint64_t>(key.integer(1)),
+                             static_cast<uint64_t>(ids.integer(b)), static_cast<uint32_t>(a.spec.layer));
+  for (int64_t s = 0; s < a.keys; ++s) {
+    const int64_t e = (h * a.tokens + t) * a.keys + s;
+    const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+    row.dropout[static_cast<size_t>(s)] =
+        word < dropout_threshold(a.spec.p) ? 0 : static_cast<float>(1 / (1 - a.spec.p));  // as ops::dropout_mask()
+  }
+  return row;
+}
+
+void attention_loop(const Call& call, Operands in, Tensor& out) {
+  const AttentionSizes a(call);
+  a.for_rows([&](int64_t b, int64_t h, int64_t t) {
+    const AttentionRow row = attention_row(a, in, b, h, t);
+    for (int64_t s = 0; s < a.keys; ++s)
+      for (int64_t d = 0; d < a.width; ++d)
+        out[a.q_at(b, h, t) + d] +=
+            row.weights[static_cast<size_t>(s)] * row.dropout[static_cast<size_t>(s)] * in[2][a.k_at(b, h, s) + d];
+  });
+}
+
+void attention_grad_loop(const Call& call, Operands in, Tensor& out) {
+  const AttentionSizes a(call);
+  const int64_t dk = in[0].shape().elements(), dv = dk + in[1].shape().elements();
+  a.for_rows([&](int64_t b, int64_t h, int64_t t) {
+    const AttentionRow row = attention_row(a, in, b, h, t);
+    const int64_t q = a.q_at(b, h, t);
+    std::vector<Real> of_weights(row.weights.size());
+    Real mean = 0;
+    for (int64_t s = 0; s < a.keys; ++s) {
+      const auto i = static_cast<size_t>(s);
+      of_weights[i] = product_of_rows(in[3], q, in[2], a.k_at(b, h, s), a.width) * row.dropout[i];
+      mean += row.weights[i] * of_weights[i];
+    }
+    for (int64_t s = 0; s < a.keys; ++s) {
+      const auto i = static_cast<size_t>(s);
+      const Real of_product = row.weights[i] * (of_weights[i] - mean) * a.spec.scale;
+      const int64_t k = a.k_at(b, h, s);
+      for (int64_t d = 0; d < a.width; ++d) {
+        out[q + d] += of_product * in[1][k + d];
+        out[dk + k + d] += of_product * in[0][q + d];
+        out[dv + k + d] += row.weights[i] * row.dropout[i] * in[3][q + d];
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kAttention = {.reference = reference::attention_loop, .prepare = prepare_attention};
+constexpr OpKernels op_kernels::kAttentionGrad = {.reference = reference::attention_grad_loop,
+                                                  .prepare = prepare_attention};
+
+}  // namespace runner::backends
