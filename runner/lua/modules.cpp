@@ -13,6 +13,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
+#include "runner/lua/attention.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/document.h"
 #include "runner/lua/lua_module.h"
@@ -60,6 +61,36 @@ int embedding_module(lua_State* state) {
 int layer_norm(lua_State* state) {
   const int64_t width = size_argument(state, 1);
   return push_made(state, nn::layer_norm(width, number_argument(state, 2, 1e-5)));
+}
+
+constexpr double kEpsilonOfF32 = 1.1920928955078125e-07;  // torch's default of rms_norm
+
+int rms_norm_module(lua_State* state) {
+  const int64_t width = size_argument(state, 1);
+  return push_made(state, nn::rms_norm(width, number_argument(state, 2, kEpsilonOfF32)));
+}
+
+int multihead_attention(lua_State* state) {
+  const int64_t width = size_argument(state, 1), heads = size_argument(state, 2);
+  const OptionTable options(state, 3, {"dropout", "bias"});
+  return push_made(state,
+                   nn::multihead_attention(width, heads, options.number("dropout", 0), options.flag("bias", true)));
+}
+
+int transformer_encoder_layer(lua_State* state) {
+  const OptionTable options(state, 3,
+                            {"dim_feedforward", "dropout", "activation", "layer_norm_eps", "norm_first", "bias"});
+  const std::string activation = options.text("activation", "relu");
+  RUN_CHECK(activation == "relu" || activation == "gelu", ErrorKind::kRun,
+            "{}: unknown activation '{}'; expected relu or gelu", called_as(state), activation);
+  nn::EncoderLayerOptions layer{.width = size_argument(state, 1), .heads = size_argument(state, 2)};
+  layer.feedforward = options.integer("dim_feedforward", layer.feedforward);
+  layer.dropout = options.number("dropout", layer.dropout);
+  layer.activation = activation == "gelu" ? schema::Activation::kGelu : schema::Activation::kRelu;
+  layer.eps = options.number("layer_norm_eps", layer.eps);
+  layer.norm_first = options.flag("norm_first", layer.norm_first);
+  layer.bias = options.flag("bias", layer.bias);
+  return push_made(state, nn::transformer_encoder_layer(layer));
 }
 
 int dropout(lua_State* state) {
@@ -153,6 +184,15 @@ constexpr ModuleFunction kModules[] = {
      "Row x of weight (rows, width); ids count from 0."},
     {"LayerNorm", bound<layer_norm>, "nn.LayerNorm(width [, eps])",
      "Layer normalization over the last axis, with weight and bias."},
+    {"RMSNorm", bound<rms_norm_module>, "nn.RMSNorm(width [, eps])",
+     "x divided by the root of its mean square over the last axis, times weight."},
+    {"MultiheadAttention", bound<multihead_attention>,
+     "nn.MultiheadAttention(width, heads [, {dropout = 0, bias = true}])",
+     "attention(query, key, value [, {key_padding_mask, attn_mask, is_causal}]) of sequences (B, T, width)."},
+    {"TransformerEncoderLayer", bound<transformer_encoder_layer>,
+     "nn.TransformerEncoderLayer(width, heads [, options])",
+     "layer(x [, {src_key_padding_mask, src_mask, is_causal}]); options dim_feedforward, dropout, activation, "
+     "layer_norm_eps, norm_first, bias as torch's."},
     {"Dropout", bound<dropout>, "nn.Dropout(p)", "Sets elements to zero with probability p in training."},
     {"ReLU", bound<activation<schema::Activation::kRelu>>, "nn.ReLU()", "x, or 0 where negative."},
     {"GELU", bound<activation<schema::Activation::kGelu>>, "nn.GELU()", "GELU, exact (erf)."},
@@ -214,6 +254,15 @@ int call_module(lua_State* state) {
     if (module_call.is_outermost() && recording.is_mixed())
       for (int result = lua_gettop(state); result > 0; --result) raise_outputs(state, result, 0);
     return lua_gettop(state);
+  }
+  if (const auto* attention = dynamic_cast<const nn::AttentionModule*>(module)) {
+    recording_of(state, "the output of a module").mark_line(state);
+    recording.set_caller(state);
+    const Value x = tensor_argument(state, 2);
+    const nn::AttentionCall call = attention_call(state, 3, x, attention->takes_keys());
+    const Value y = attention->attend(recording.forward(), x, call);
+    lua_settop(state, 0);
+    return push_tensor(state, module_call.is_outermost() ? nn::Autocast::raise_half(y) : y);
   }
   RUN_CHECK(lua_isnoneornil(state, 3), ErrorKind::kRun, "{}: expected one argument, a tensor, got {}", module->text(),
             lua_gettop(state) - 1);

@@ -139,6 +139,22 @@ int negate(lua_State* state) {
   return unary<Op::kNeg>(state);
 }
 
+int rms_norm(lua_State* state) {
+  constexpr double kEpsilonOfF32 = 1.1920928955078125e-07;  // torch's default
+  const nn::Autocast& autocast = record_here(state).forward().autocast;
+  const Value x = autocast.operand(Op::kRmsNorm, tensor_argument(state, 1));
+  const Value weight = ops::cast(tensor_argument(state, 2), x.dtype());
+  return push_tensor(state, ops::rms_norm(x, weight, number_argument(state, 3, kEpsilonOfF32)));
+}
+
+int topk(lua_State* state) {
+  const Value x = operand(state);
+  const Value places = ops::top_k(x, integer_argument(state, 2));
+  push_tensor(state, ops::gather(x, -1, places));
+  push_tensor(state, places);
+  return 2;
+}
+
 template <Value (*function)(Value)>
 int function_of(lua_State* state) {
   return push_tensor(state, function(operand(state)));
@@ -379,6 +395,13 @@ constexpr TensorFunction kTensorFunctions[] = {
      "Softmax over the last axis."},
     {"log_softmax", bound<over_axis<Op::kLogSoftmax, ops::log_softmax>>, true, true, "x:log_softmax([axis])",
      "Logarithm of softmax."},
+    {"rms_norm", bound<rms_norm>, false, true, "nn.rms_norm(x, weight [, eps])",
+     "x divided by the root of its mean square over the last axis, times weight."},
+    {"scaled_dot_product_attention", bound<functions::scaled_dot_product_attention>, false, true,
+     "nn.scaled_dot_product_attention(q, k, v [, {attn_mask, dropout_p, is_causal, scale}])",
+     "Attention of q (B, H, T, D) over k and v (B, G, S, D), H a multiple of G; a bool mask is true for keys to see."},
+    {"topk", bound<topk>, true, true, "x:topk(k)",
+     "The k largest of the last axis, largest first, and their indices from 0."},
     {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Changes the shape; one size may be -1."},
     {"flatten", bound<layout::flatten>, true, true, "x:flatten()", "One axis."},
     {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])",

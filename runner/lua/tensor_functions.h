@@ -60,6 +60,13 @@ int bce_with_logits(lua_State* state);
 
 }  // namespace losses
 
+namespace functions {
+
+// (q, k, v [, {attn_mask, dropout_p, is_causal, scale}]). Dropout applies in training only.
+int scaled_dot_product_attention(lua_State* state);
+
+}  // namespace functions
+
 // Queries of a tensor: its shape and dtype, and its values, which are computed on demand.
 namespace queries {
 

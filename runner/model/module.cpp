@@ -105,6 +105,29 @@ class LayerNorm : public Module {
   ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 
+class RmsNorm : public Module {
+ public:
+  RmsNorm(int64_t width, double eps) : width_(width), eps_(eps) {}
+
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
+    weight_ =
+        parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
+  }
+
+  Value record(ForwardContext& context, Value x) const override {
+    return ops::rms_norm(context.autocast.operand(backends::Op::kRmsNorm, x), context.parameter(weight_), eps_);
+  }
+
+  std::vector<std::pair<std::string, ParameterId>> own_parameters() const override { return {{"weight", weight_}}; }
+  std::string_view type() const override { return "nn.RMSNorm"; }
+  std::string text() const override { return fmt::format("nn.RMSNorm({}, {})", width_, eps_); }
+
+ private:
+  const int64_t width_;
+  const double eps_;
+  ParameterId weight_ = kNoParameter;
+};
+
 class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
@@ -273,14 +296,20 @@ ModulePtr linear(int64_t in, int64_t out, bool bias) {
   const Initialiser uniform{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in))};
   return std::make_shared<Linear>(in, out, bias, uniform, uniform);
 }
+ModulePtr linear(int64_t in, int64_t out, const Initialiser& weight, const std::optional<Initialiser>& bias) {
+  return std::make_shared<Linear>(in, out, bias.has_value(), weight, bias.value_or(Initialiser{}));
+}
 ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation) {
-  return std::make_shared<Linear>(in, out, bias, Initialiser{Initialiser::Kind::kNormal, deviation}, Initialiser{});
+  return linear(in, out, {Initialiser::Kind::kNormal, deviation}, bias ? std::optional(Initialiser{}) : std::nullopt);
 }
 ModulePtr embedding(int64_t rows, int64_t width, double deviation) {
   return std::make_shared<Embedding>(rows, width, deviation);
 }
 ModulePtr layer_norm(int64_t width, double eps, bool bias) {
   return std::make_shared<LayerNorm>(width, eps, bias);
+}
+ModulePtr rms_norm(int64_t width, double eps) {
+  return std::make_shared<RmsNorm>(width, eps);
 }
 ModulePtr dropout(double p) {
   return std::make_shared<Dropout>(p);

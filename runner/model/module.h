@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +73,8 @@ struct ModelInput {
   Value value;  // (B, …) f32, or i64 ids
 };
 
+struct AttentionCall;  // transformer.h
+
 // Context of recording a model once.
 struct ForwardContext {
   backends::Program& program;
@@ -88,6 +91,7 @@ struct ForwardContext {
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.
   HostValues* host = nullptr;
+  const AttentionCall* attention = nullptr;  // arguments of the module that is called; null: none
 
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
   // Error(kRun) if the batch has no such input.
@@ -163,12 +167,16 @@ class Group : public Module {
 
 // x: (…, in) -> (…, out). weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.
 ModulePtr linear(int64_t in, int64_t out, bool bias = true);
+// The same with these initial values; no bias without one.
+ModulePtr linear(int64_t in, int64_t out, const Initialiser& weight, const std::optional<Initialiser>& bias);
 // The same with a weight from N(0, deviation²) and a bias of zeros.
 ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation);
 // ids: (…) i64 -> (…, width). weight (rows, width): N(0, deviation²), as torch.nn.Embedding.
 ModulePtr embedding(int64_t rows, int64_t width, double deviation = 1);
 // Normalises over the last axis; weight is initialised with ones, bias with zeros.
 ModulePtr layer_norm(int64_t width, double eps = kNormEpsilon, bool bias = true);
+// x / √(mean of x² + eps) over the last axis, times a weight that is initialised with ones, as torch.nn.RMSNorm.
+ModulePtr rms_norm(int64_t width, double eps);
 // In training, zeroes elements with probability p and scales the others by 1/(1−p).
 ModulePtr dropout(double p);
 ModulePtr activation(schema::Activation kind);

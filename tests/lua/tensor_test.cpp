@@ -266,6 +266,23 @@ std::vector<Row> reductions() {
       {"x:softmax()", {f32, Shape{2, 3}}, softmax(kX, false)},
       {"x:softmax(2)", {f32, Shape{2, 3}}, softmax(kX, false)},
       {"x:log_softmax()", {f32, Shape{2, 3}}, softmax(kX, true)},
+      {"nn.rms_norm(x, nn.ones(3), 0)", {f32, Shape{2, 3}}, {-1.680336, -0.420084, 0, 0.377964, 0.755929, 1.511858}},
+      {"(x:topk(2))", {f32, Shape{2, 2}}, {0, -0.5, 3, 1.5}},
+      {"({x:topk(2)})[2]", {i64, Shape{2, 2}}, {2, 1, 2, 1}},
+      {"nn.scaled_dot_product_attention(nn.zeros(1, 1, 2, 1), nn.zeros(1, 1, 2, 1), nn.tensor{1, 3}:reshape(1, 1, 2, "
+       "1), "
+       "{is_causal = true})",
+       {f32, Shape{1, 1, 2, 1}},
+       {1, 2}},
+      {"nn.scaled_dot_product_attention(nn.zeros(1, 1, 2, 1), nn.zeros(1, 1, 2, 1), nn.tensor{1, 3}:reshape(1, 1, 2, "
+       "1), "
+       "{attn_mask = nn.tensor{1, 1, 0, 0}:gt(0.5):reshape(2, 2)})",
+       {f32, Shape{1, 1, 2, 1}},
+       {2, 0}},
+      {"nn.scaled_dot_product_attention(nn.ones(1, 2, 1, 1), nn.tensor{0, 0, 0, 0}:reshape(1, 2, 2, 1), "
+       "nn.tensor{1, 3, 5, 7}:reshape(1, 2, 2, 1), {scale = 2, attn_mask = nn.tensor{-1 / 0, 0}})",
+       {f32, Shape{1, 2, 1, 1}},
+       {3, 7}},
       {"x:matmul(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
       {"x:mm(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
   };
@@ -508,11 +525,27 @@ TEST(LuaModules, ActivationsMatchTheFunctionsOfTheSameName) {
 
 TEST(LuaModules, PrintAsTheirConstructorCall) {
   LuaStep step;
-  for (const char* call : {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()",
-                           "nn.GELUTanh()", "nn.Identity()", "nn.Flatten()", "nn.Softplus()", "nn.LeakyReLU(0.5)",
-                           "nn.ELU(2)", "nn.LayerNorm(4, 0.5)", "nn.Embedding(3, 4)"})
+  for (const char* call :
+       {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()", "nn.GELUTanh()",
+        "nn.Identity()", "nn.Flatten()", "nn.Softplus()", "nn.LeakyReLU(0.5)", "nn.ELU(2)", "nn.LayerNorm(4, 0.5)",
+        "nn.RMSNorm(4, 0.5)", "nn.MultiheadAttention(8, 2)", "nn.TransformerEncoderLayer(8, 2)", "nn.Embedding(3, 4)"})
     EXPECT_EQ(step.text(std::string("tostring(") + call + ")"), call);
   EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn.ReLU()");
+}
+
+TEST(LuaModules, RefuseWrongArgumentsOfTransformers) {
+  LuaStep step;
+  EXPECT_EQ(step.error("nn.MultiheadAttention(8, 3)"),
+            "step:1: nn.MultiheadAttention: 3 heads do not divide the width 8");
+  EXPECT_EQ(step.error("nn.TransformerEncoderLayer(8, 2, {activation = 'tanh'})"),
+            "step:1: TransformerEncoderLayer: unknown activation 'tanh'; expected relu or gelu");
+  EXPECT_EQ(step.error("nn.MultiheadAttention(8, 2)(nn.zeros(2, 3))"),
+            "step:1: nn.MultiheadAttention: expected sequences (B, T, width) of floats, got (2, 3) f32");
+  EXPECT_EQ(step.error(
+                "nn.TransformerEncoderLayer(3, 1)(nn.zeros(2, 1, 3), {src_key_padding_mask = nn.zeros(3, 2, 'bool')})"),
+            "step:1: src_key_padding_mask: expected a mask (2, 1), true for keys to ignore, got (3, 2) bool");
+  EXPECT_EQ(step.error("(function(x) nn.scaled_dot_product_attention(x, x, x) end)(nn.zeros(2, 3))"),
+            "step:1: attention: expected q (B, H, T, D), got (2, 3) f32");
 }
 
 TEST(LuaModules, PrintTheirSubmodules) {
