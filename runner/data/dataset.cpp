@@ -244,7 +244,7 @@ Fingerprint Dataset::fingerprint() const {
     hash_rows(s.values, static_cast<size_t>(s.width()));
     hash_rows(s.bytes, static_cast<size_t>(s.width()));
     for (const IdInput& more : s.more_inputs) hash_rows(more.ids, static_cast<size_t>(more.input.shape.elements()));
-    hash_rows(s.classes, 1);
+    hash_rows(s.classes, static_cast<size_t>(s.label_width()));
     hash_rows(s.targets, static_cast<size_t>(s.outputs));
   };
   if (s.is_windowed()) return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};

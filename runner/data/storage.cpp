@@ -35,7 +35,7 @@ void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   } else if (classes_are_tokens) {
     std::copy_n(text.ids.begin() + row * text.stride + 1, out.size(), out.begin());
   } else {
-    out[0] = classes[static_cast<size_t>(row)];
+    std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());
   }
 }
 

@@ -88,7 +88,8 @@ struct Storage {
 
   int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
-  // (samples): whole numbers as read, or positions in class_names; after encode_labels() the classes of the encoding.
+  // (samples, label_width): whole numbers as read, or positions in class_names; after encode_labels() the classes of
+  // the encoding.
   LargeArray<int64_t> classes;
   LabelCounts label_counts;                             // of the same labels
   LargeArray<float> targets;                            // (samples, outputs)

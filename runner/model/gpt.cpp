@@ -5,17 +5,16 @@
 
 #include "runner/model/attention.h"
 #include "runner/model/model_def.h"
+#include "runner/model/transformer_sizes.h"
 
 namespace runner::nn {
 namespace {
 
 namespace ops = backends::ops;
 
-constexpr double kDeviation = 0.02;  // of initial weights
-
 // Deviation of the weights of projections that are added to the residual stream.
 double residual_deviation(const schema::ModelSpec& spec) {
-  return kDeviation / std::sqrt(2.0 * static_cast<double>(spec.layers));
+  return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
 class GptAttention : public Group {
@@ -23,7 +22,7 @@ class GptAttention : public Group {
   explicit GptAttention(const schema::ModelSpec& spec)
       : heads_(spec.heads),
         dropout_(spec.dropout),
-        c_attn_(member("c_attn", normal_linear(spec.width, 3 * spec.width, spec.bias, kDeviation))),
+        c_attn_(member("c_attn", normal_linear(spec.width, 3 * spec.width, spec.bias, kInitialDeviation))),
         c_proj_(member("c_proj", normal_linear(spec.width, spec.width, spec.bias, residual_deviation(spec)))) {}
 
  private:
@@ -45,13 +44,11 @@ class GptMlp : public Group {
  public:
   explicit GptMlp(const schema::ModelSpec& spec)
       : dropout_(spec.dropout),
-        c_fc_(member("c_fc", normal_linear(spec.width, mlp_width(spec), spec.bias, kDeviation))),
-        c_proj_(member("c_proj", normal_linear(mlp_width(spec), spec.width, spec.bias, residual_deviation(spec)))),
+        c_fc_(member("c_fc", normal_linear(spec.width, mlp_width_of(spec), spec.bias, kInitialDeviation))),
+        c_proj_(member("c_proj", normal_linear(mlp_width_of(spec), spec.width, spec.bias, residual_deviation(spec)))),
         activation_(activation(spec.activation)) {}
 
  private:
-  static int64_t mlp_width(const schema::ModelSpec& spec) { return spec.mlp_width.value_or(4 * spec.width); }
-
   Value record(ForwardContext& context, Value x) const override {
     const Value hidden = activation_->forward(context, c_fc_->forward(context, x));
     return apply_dropout(context, c_proj_->forward(context, hidden), dropout_);
@@ -82,13 +79,13 @@ class Gpt : public Group {
  public:
   Gpt(const schema::ModelSpec& spec, int64_t vocabulary, int64_t context)
       : dropout_(spec.dropout),
-        wte_(member("transformer.wte", embedding(vocabulary, spec.width, kDeviation))),
-        wpe_(member("transformer.wpe", embedding(context, spec.width, kDeviation))) {
+        wte_(member("transformer.wte", embedding(vocabulary, spec.width, kInitialDeviation))),
+        wpe_(member("transformer.wpe", embedding(context, spec.width, kInitialDeviation))) {
     for (int64_t layer = 0; layer < spec.layers; ++layer)
       blocks_.push_back(member(fmt::format("transformer.h.{}", layer), std::make_shared<GptBlock>(spec)));
     ln_f_ = member("transformer.ln_f", layer_norm(spec.width, kNormEpsilon, spec.bias));
     if (!spec.tie_weights)
-      lm_head_ = member("lm_head", normal_linear(spec.width, vocabulary, /*bias=*/false, kDeviation));
+      lm_head_ = member("lm_head", normal_linear(spec.width, vocabulary, /*bias=*/false, kInitialDeviation));
   }
 
  private:
@@ -112,13 +109,8 @@ class Gpt : public Group {
 };
 
 void check_gpt(const schema::ModelSpec& spec, const data::Encoding& data) {
-  RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
-            spec.width, spec.heads);
-  const int64_t tokens = data.feature_shape[0], rows = spec.vocabulary.value_or(data.vocabulary);
-  RUN_CHECK(tokens <= spec.context.value_or(tokens), ErrorKind::kRecipe,
-            "model.context is {}, but samples of data.train have {} tokens; use data.train.sequence_length={} or a "
-            "larger context",
-            *spec.context, tokens, *spec.context);
+  check_sizes(spec, data);
+  const int64_t rows = spec.vocabulary.value_or(data.vocabulary);
   RUN_CHECK(rows == data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
             data.vocabulary);
 }
@@ -133,8 +125,9 @@ const ModelDef kGptModel{
                .others = kNoOthers,
                .outputs = OutputsPer::kToken},
     .check = check_gpt,
+    .check_labels = kNoCheck,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
-      return std::make_shared<Gpt>(spec, data.vocabulary, spec.context.value_or(data.feature_shape[0]));
+      return std::make_shared<Gpt>(spec, data.vocabulary, context_of(spec, data));
     },
 };
 

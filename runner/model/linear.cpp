@@ -7,6 +7,7 @@ const ModelDef kLinearModel{
     .type = schema::ModelType::kLinear,
     .inputs = kNumbersOfAnyShape,
     .check = kNoCheck,
+    .check_labels = kNoCheck,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));
     },

@@ -7,6 +7,7 @@ const ModelDef kMlpModel{
     .type = schema::ModelType::kMlp,
     .inputs = kNumbersOfAnyShape,
     .check = kNoCheck,
+    .check_labels = kNoCheck,
     // Sequential(Linear, [LayerNorm,] activation, [Dropout,] …, Linear) over flattened samples.
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       std::vector<ModulePtr> layers;

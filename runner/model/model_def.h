@@ -22,7 +22,7 @@ enum class ModelInputKind {
 };
 
 // Unit that has an output of the model and a label of the data.
-enum class OutputsPer { kSample, kToken };
+enum class OutputsPer { kSample, kToken, kByHead };  // kByHead: as model.head says
 
 // The data that a model type accepts.
 struct InputSpec {
@@ -46,7 +46,10 @@ struct ModelDef {
   InputSpec inputs;
   // Throws Error(kRecipe) if the fields do not fit each other or the data.
   Required<void (*)(const schema::ModelSpec& spec, const data::Encoding& data)> check;
-  // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for tokens.
+  // Throws Error(kRecipe) if the labels do not fit the outputs in more than InputSpec says.
+  Required<void (*)(const schema::ModelSpec& spec, const data::Encoding& data)> check_labels;
+  // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
+  // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
 };
 inline constexpr std::nullptr_t kNoCheck = nullptr;
@@ -54,14 +57,15 @@ inline constexpr std::nullptr_t kNoCheck = nullptr;
 // Null for a type that cannot be built yet, and for that of a hook.
 const ModelDef* find_model(schema::ModelType type);
 
-// Throws Error(kRecipe) if the model type does not accept the inputs of the data.
+// Throws Error(kRecipe) if the model type does not accept the inputs of the data, or the unit of the labels.
 void check_inputs(const ModelDef& def, const data::Encoding& data);
 
 // The model types of the recipe, one row each: the enumerator of schema::ModelType without its k.
 #define RUNNER_MODELS(MODEL) \
   MODEL(Mlp)                 \
   MODEL(Linear)              \
-  MODEL(Gpt)
+  MODEL(Gpt)                 \
+  MODEL(Encoder)
 
 #define RUNNER_DECLARE_MODEL(Name) extern const ModelDef k##Name##Model;
 RUNNER_MODELS(RUNNER_DECLARE_MODEL)

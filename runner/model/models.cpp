@@ -45,15 +45,16 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
     RUN_CHECK(std::ranges::find(inputs, other, &data::SampleInput::name) != inputs.end(), ErrorKind::kRecipe,
               "model.type {} needs an input {}, which data.train does not have", name, other);
   const bool per_token = data.has_token_labels();
-  RUN_CHECK((accepts.outputs == OutputsPer::kToken) == per_token, ErrorKind::kRecipe,
-            "model.type {} needs one label per {}, but data.train has one per {}", name, per_token ? "sample" : "token",
-            per_token ? "token" : "sample");
+  RUN_CHECK(accepts.outputs == OutputsPer::kByHead || (accepts.outputs == OutputsPer::kToken) == per_token,
+            ErrorKind::kRecipe, "model.type {} needs one label per {}, but data.train has one per {}", name,
+            per_token ? "sample" : "token", per_token ? "token" : "sample");
 }
 
-void check_model(const schema::ModelSpec& spec, const data::Encoding& data) {
+void check_model(const schema::ModelSpec& spec, const data::Encoding& data, bool has_own_loss) {
   const ModelDef& def = def_of(spec.type);
   check_inputs(def, data);
   if (def.check != nullptr) def.check(spec, data);
+  if (def.check_labels != nullptr && !has_own_loss) def.check_labels(spec, data);
 }
 
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {

@@ -12,8 +12,9 @@ struct Model {
   ParameterSet parameters;  // declared; not laid out
 };
 
-// Throws Error(kRecipe) for a type that does not exist yet, and if the type does not accept the data.
-void check_model(const schema::ModelSpec& spec, const data::Encoding& data);
+// Throws Error(kRecipe) for a type that does not exist yet, and if the type does not accept the data. `has_own_loss`:
+// whether a hook computes the loss, so that the labels need not fit the head.
+void check_model(const schema::ModelSpec& spec, const data::Encoding& data, bool has_own_loss = false);
 
 // Builds a model that check_model() accepts.
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data);

@@ -1,5 +1,6 @@
 #include "runner/model/module.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -53,10 +54,13 @@ class Linear : public Module {
 
 class Embedding : public Module {
  public:
-  Embedding(int64_t rows, int64_t width, double deviation) : shape_{rows, width}, deviation_(deviation) {}
+  Embedding(int64_t rows, int64_t width, double deviation, std::optional<int64_t> padding_row)
+      : shape_{rows, width}, deviation_(deviation), padding_row_(padding_row) {}
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, deviation_});
+    Initialiser init{.kind = Initialiser::Kind::kNormal, .scale = deviation_};
+    if (padding_row_) init.zeros = {*padding_row_ * shape_[1], (*padding_row_ + 1) * shape_[1]};
+    weight_ = parameters.add(prefix + "weight", shape_, init);
   }
 
   Value record(ForwardContext& context, Value ids) const override {
@@ -71,6 +75,7 @@ class Embedding : public Module {
  private:
   const Shape shape_;
   const double deviation_;
+  const std::optional<int64_t> padding_row_;
   ParameterId weight_ = kNoParameter;
 };
 
@@ -256,12 +261,15 @@ void Module::check_depth(int64_t depth) {
   RUN_CHECK(depth <= kMaxDepth, ErrorKind::kRun, "modules are nested more than {} deep", kMaxDepth);
 }
 
+Value ForwardContext::find_input(std::string_view name) const {
+  const auto found = std::ranges::find(inputs, name, &ModelInput::name);
+  return found == inputs.end() ? Value{} : found->value;
+}
+
 Value ForwardContext::input(std::string_view name) const {
+  if (const Value found = find_input(name)) return found;
   std::vector<std::string_view> names;
-  for (const ModelInput& input : inputs) {
-    if (input.name == name) return input.value;
-    names.push_back(input.name);
-  }
+  for (const ModelInput& input : inputs) names.push_back(input.name);
   fail(ErrorKind::kRun, "the model needs an input {}, but a batch has {}", name,
        names.empty() ? "no inputs" : fmt::format("{}", fmt::join(names, ", ")));
 }
@@ -302,8 +310,8 @@ ModulePtr linear(int64_t in, int64_t out, const Initialiser& weight, const std::
 ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation) {
   return linear(in, out, {Initialiser::Kind::kNormal, deviation}, bias ? std::optional(Initialiser{}) : std::nullopt);
 }
-ModulePtr embedding(int64_t rows, int64_t width, double deviation) {
-  return std::make_shared<Embedding>(rows, width, deviation);
+ModulePtr embedding(int64_t rows, int64_t width, double deviation, std::optional<int64_t> padding_row) {
+  return std::make_shared<Embedding>(rows, width, deviation, padding_row);
 }
 ModulePtr layer_norm(int64_t width, double eps, bool bias) {
   return std::make_shared<LayerNorm>(width, eps, bias);

@@ -96,6 +96,8 @@ struct ForwardContext {
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
   // Error(kRun) if the batch has no such input.
   Value input(std::string_view name) const;
+  // The same, or no value if the batch has no such input.
+  Value find_input(std::string_view name) const;
 
   // Throws Error(kRun) if the recording does not have this parameter.
   Value parameter(ParameterId id) const {
@@ -171,8 +173,9 @@ ModulePtr linear(int64_t in, int64_t out, bool bias = true);
 ModulePtr linear(int64_t in, int64_t out, const Initialiser& weight, const std::optional<Initialiser>& bias);
 // The same with a weight from N(0, deviation²) and a bias of zeros.
 ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation);
-// ids: (…) i64 -> (…, width). weight (rows, width): N(0, deviation²), as torch.nn.Embedding.
-ModulePtr embedding(int64_t rows, int64_t width, double deviation = 1);
+// ids: (…) i64 -> (…, width). weight (rows, width): N(0, deviation²), as torch.nn.Embedding. `padding_row`: starts as
+// zeros.
+ModulePtr embedding(int64_t rows, int64_t width, double deviation = 1, std::optional<int64_t> padding_row = {});
 // Normalises over the last axis; weight is initialised with ones, bias with zeros.
 ModulePtr layer_norm(int64_t width, double eps = kNormEpsilon, bool bias = true);
 // x / √(mean of x² + eps) over the last axis, times a weight that is initialised with ones, as torch.nn.RMSNorm.

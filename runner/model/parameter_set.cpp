@@ -183,6 +183,9 @@ void initialise(const Parameter& parameter, uint64_t seed, std::span<float> valu
       values[first + lane] =
           (kind == Kind::kUniform ? 2 * unit(bits[0][lane]) - 1 : normal(bits[0][lane], bits[1][lane])) * scale;
   }
+  const auto [zero, end] = parameter.init.zeros;
+  for (int64_t i = std::max(zero, begin); i < std::min(end, begin + std::ssize(values)); ++i)
+    values[static_cast<size_t>(i - begin)] = 0;
 }
 
 }  // namespace runner::nn

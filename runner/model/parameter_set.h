@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/tensor/shape.h"
@@ -17,7 +18,8 @@ namespace runner::nn {
 // Initial distribution of a parameter; bounds and moments as in PyTorch's modules.
 struct Initialiser {
   enum class Kind { kZeros, kOnes, kUniform, kNormal } kind = Kind::kZeros;
-  double scale = 0;  // uniform: range [−scale, scale); normal: standard deviation
+  double scale = 0;                            // uniform: range [−scale, scale); normal: standard deviation
+  std::pair<int64_t, int64_t> zeros = {0, 0};  // range [first, end) of elements that are 0 instead
 };
 
 // What a parameter is for: the words `norms` and `biases` of patterns. The bias of a norm is both.

@@ -67,6 +67,15 @@ ModelSpec gpt(int64_t layers, int64_t heads, int64_t width) {
   return spec;
 }
 
+ModelSpec encoder(schema::ModelHead head) {
+  ModelSpec spec = of_type(schema::ModelType::kEncoder);
+  spec.layers = 1;
+  spec.heads = 2;
+  spec.width = 4;
+  spec.head = head;
+  return spec;
+}
+
 Texts names_of(const Model& model) {
   Texts names;
   for (const Parameter& p : model.parameters.parameters()) names.push_back(p.name + " " + p.shape.to_string());
@@ -133,15 +142,139 @@ TEST(BuildModel, GptHasInitialWeightsOfGpt2) {
   EXPECT_EQ(init.at("transformer.h.0.attn.c_attn.bias").kind, Initialiser::Kind::kZeros);
 }
 
+TEST(BuildModel, EncoderHasNamesOfTheHub) {
+  const Texts bert{"bert.embeddings.word_embeddings.weight (10, 4)",
+                   "bert.embeddings.position_embeddings.weight (6, 4)",
+                   "bert.embeddings.token_type_embeddings.weight (2, 4)",
+                   "bert.embeddings.LayerNorm.weight (4)",
+                   "bert.embeddings.LayerNorm.bias (4)",
+                   "bert.encoder.layer.0.attention.self.query.weight (4, 4)",
+                   "bert.encoder.layer.0.attention.self.query.bias (4)",
+                   "bert.encoder.layer.0.attention.self.key.weight (4, 4)",
+                   "bert.encoder.layer.0.attention.self.key.bias (4)",
+                   "bert.encoder.layer.0.attention.self.value.weight (4, 4)",
+                   "bert.encoder.layer.0.attention.self.value.bias (4)",
+                   "bert.encoder.layer.0.attention.output.dense.weight (4, 4)",
+                   "bert.encoder.layer.0.attention.output.dense.bias (4)",
+                   "bert.encoder.layer.0.attention.output.LayerNorm.weight (4)",
+                   "bert.encoder.layer.0.attention.output.LayerNorm.bias (4)",
+                   "bert.encoder.layer.0.intermediate.dense.weight (16, 4)",
+                   "bert.encoder.layer.0.intermediate.dense.bias (16)",
+                   "bert.encoder.layer.0.output.dense.weight (4, 16)",
+                   "bert.encoder.layer.0.output.dense.bias (4)",
+                   "bert.encoder.layer.0.output.LayerNorm.weight (4)",
+                   "bert.encoder.layer.0.output.LayerNorm.bias (4)"};
+  const Texts pooler{"bert.pooler.dense.weight (4, 4)", "bert.pooler.dense.bias (4)"};
+  const Texts classifier{"classifier.weight (2, 4)", "classifier.bias (2)"};
+  const auto expect = [&](schema::ModelHead head, const Texts& first, const Texts& second) {
+    Texts all = bert;
+    all.insert(all.end(), first.begin(), first.end());
+    all.insert(all.end(), second.begin(), second.end());
+    EXPECT_EQ(names_of(build_model(encoder(head), tokens(6))), all);
+  };
+  expect(schema::ModelHead::kNone, {}, {});
+  expect(schema::ModelHead::kClassification, pooler, classifier);
+  expect(schema::ModelHead::kRegression, pooler, classifier);
+  expect(schema::ModelHead::kTokenClassification, {}, classifier);
+  expect(schema::ModelHead::kMaskedLm,
+         {"cls.predictions.bias (10)", "cls.predictions.transform.dense.weight (4, 4)",
+          "cls.predictions.transform.dense.bias (4)", "cls.predictions.transform.LayerNorm.weight (4)",
+          "cls.predictions.transform.LayerNorm.bias (4)"},
+         {});
+}
+
+TEST(BuildModel, EncoderHasInitialWeightsOfBert) {
+  const Model model = build_model(encoder(schema::ModelHead::kClassification), tokens(6));
+  using Kind = Initialiser::Kind;
+  for (const Parameter& p : model.parameters.parameters()) {
+    SCOPED_TRACE(p.name);
+    const bool is_norm = p.name.ends_with("LayerNorm.weight");
+    const Kind kind = is_norm ? Kind::kOnes : p.name.ends_with("bias") ? Kind::kZeros : Kind::kNormal;
+    EXPECT_EQ(p.init.kind, kind);
+    if (kind != Kind::kNormal) continue;
+    EXPECT_DOUBLE_EQ(p.init.scale, 0.02);
+    std::vector<float> values(static_cast<size_t>(p.elements())), part(3);
+    initialise(p, 0, values);
+    initialise(p, 0, part, 2);
+    const size_t zeros = p.name == "bert.embeddings.word_embeddings.weight" ? 4 : 0;  // the row of the padding
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 0, i < zeros) << i;
+    EXPECT_EQ(part, std::vector<float>(values.begin() + 2, values.begin() + 5));
+  }
+}
+
+void expect_refusal(const ModelSpec& spec, const data::Encoding& data, const std::string& text) {
+  try {
+    check_model(spec, data);
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+    EXPECT_EQ(error.message(), text);
+  }
+}
+
+TEST(CheckModel, EncoderNeedsFittingSizesAndInputs) {
+  ModelSpec spec = encoder(schema::ModelHead::kClassification);
+  data::Encoding data = tokens(6);
+  data.label_kind = data::LabelKind::kClass;
+  data.more_inputs = {{"attention_mask", backends::DType::kI64, {6}, 2},
+                      {"token_type_ids", backends::DType::kI64, {6}, 2}};
+  EXPECT_NO_THROW(check_model(spec, data));
+  spec.vocabulary = 12;  // rows without a token
+  EXPECT_NO_THROW(check_model(spec, data));
+  spec.vocabulary = 9;
+  expect_refusal(spec, data, "model.vocabulary is 9, but data.train has 10 tokens");
+  spec.vocabulary = 10;
+  spec.heads = 3;
+  expect_refusal(spec, data, "model.width is 4, which 3 heads do not divide");
+  spec.heads = 2;
+  spec.segments = 1;
+  expect_refusal(spec, data, "model.segments is 1, but data.train has token_type_ids up to 1");
+  data.more_inputs[0].shape = {7};
+  expect_refusal(spec, data,
+                 "model.type encoder needs a value of attention_mask for each token, (6), but samples of data.train "
+                 "have (7)");
+}
+
+TEST(CheckModel, EncoderNeedsLabelsOfItsHead) {
+  using schema::ModelHead;
+  data::Encoding classes = tokens(6), numbers = tokens(6), of_tokens = labelled_tokens(6), next = labelled_tokens(6);
+  classes.label_kind = of_tokens.label_kind = next.label_kind = data::LabelKind::kClass;
+  numbers.label_kind = data::LabelKind::kTarget;
+  next.outputs = 10;
+  next.predicts_tokens = true;
+  data::Encoding words = of_tokens, vectors = numbers;
+  words.outputs = 10;
+  vectors.outputs = 4;
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kClassification), classes));
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kRegression), numbers));
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kTokenClassification), of_tokens));
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kMaskedLm), words));
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kNone), vectors));
+  expect_refusal(encoder(ModelHead::kClassification), of_tokens,
+                 "model.head classification needs a class per sample as label, but data.train has one of 2 "
+                 "classes per token");
+  expect_refusal(
+      encoder(ModelHead::kClassification), numbers,
+      "model.head classification needs a class per sample as label, but data.train has 2 numbers per sample");
+  expect_refusal(encoder(ModelHead::kRegression), classes,
+                 "model.head regression needs numbers per sample as label, but data.train has a class per sample");
+  expect_refusal(encoder(ModelHead::kTokenClassification), classes,
+                 "model.head token_classification needs a class per token as label, but data.train has a class per "
+                 "sample");
+  expect_refusal(encoder(ModelHead::kMaskedLm), of_tokens,
+                 "model.head masked_lm needs one of 10 tokens per masked token as label, but data.train has one of 2 "
+                 "classes per token");
+  expect_refusal(encoder(ModelHead::kMaskedLm), next,
+                 "model.head masked_lm needs one of 10 tokens per masked token as label, but data.train has the next "
+                 "token as the label of each token");
+  expect_refusal(encoder(ModelHead::kNone), numbers,
+                 "model.head none needs 4 numbers per sample as label, but data.train has 2 numbers per sample");
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kMaskedLm), next, /*has_own_loss=*/true));
+}
+
 TEST(CheckModel, GptNeedsFittingSizes) {
   const auto expect_error = [](const ModelSpec& spec, const std::string& text) {
-    try {
-      check_model(spec, labelled_tokens(6));
-      ADD_FAILURE() << "no error: " << text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
-      EXPECT_EQ(error.message(), text);
-    }
+    expect_refusal(spec, labelled_tokens(6), text);
   };
   EXPECT_NO_THROW(check_model(gpt(1, 2, 4), labelled_tokens(6)));
   expect_error(gpt(1, 3, 4), "model.width is 4, which 3 heads do not divide");
@@ -207,7 +340,12 @@ ModulePtr no_module(const ModelSpec&, const data::Encoding&) {
 
 std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
   try {
-    check_inputs({.type = schema::ModelType::kCnn, .inputs = inputs, .check = kNoCheck, .build = no_module}, data);
+    check_inputs({.type = schema::ModelType::kCnn,
+                  .inputs = inputs,
+                  .check = kNoCheck,
+                  .check_labels = kNoCheck,
+                  .build = no_module},
+                 data);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
     return error.message();

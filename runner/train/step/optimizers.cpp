@@ -52,7 +52,7 @@ void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const O
 nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, StepHooks* hooks) {
   check_agreement(recipe, hooks);
   const bool of_hook = has(hooks, HookEntry::kModel);
-  if (!of_hook) nn::check_model(recipe.model, encoding);
+  if (!of_hook) nn::check_model(recipe.model, encoding, has(hooks, HookEntry::kTrainingStep));
   RUN_CHECK(!has(hooks, HookEntry::kTransform) || !encoding.has_tokens(), ErrorKind::kRecipe,
             "`transform` of a hook changes numbers, but data.train is text; remove it");
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);

@@ -1,0 +1,32 @@
+// What transformers of tokens have in common: initial weights, sizes and their checks. `data`: of samples (T).
+#pragma once
+
+#include "runner/data/encoding.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe.h"
+
+namespace runner::nn {
+
+inline constexpr double kInitialDeviation = 0.02;  // of weights
+
+// Returns the number of learned positions.
+inline int64_t context_of(const schema::ModelSpec& spec, const data::Encoding& data) {
+  return spec.context.value_or(data.feature_shape[0]);
+}
+
+inline int64_t mlp_width_of(const schema::ModelSpec& spec) {
+  return spec.mlp_width.value_or(4 * spec.width);
+}
+
+// Throws Error(kRecipe) if the heads do not divide the width, or if the samples have more tokens than positions.
+inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& data) {
+  RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
+            spec.width, spec.heads);
+  const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);
+  RUN_CHECK(tokens <= context, ErrorKind::kRecipe,
+            "model.context is {0}, but samples of data.train have {1} tokens; use data.train.sequence_length={0} or a "
+            "larger context",
+            context, tokens);
+}
+
+}  // namespace runner::nn
