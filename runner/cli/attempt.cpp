@@ -2,6 +2,7 @@
 
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
+#include "runner/model/initial_weights.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 #include "schema/recipe/resume_check.h"
@@ -80,7 +81,7 @@ Attempt attempt_to_resume(const store::RunDetails& details, const fs::path& stor
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
             "cannot {} when resuming a run; use `runner fork {} hooks=…`",
             after.recipe.hooks.empty() ? "remove the hook" : "add a hook", details.run.uid);
-  if (!details.states.empty()) after.recipe.model.init_from.clear();  // the weights come from the state
+  if (!details.states.empty()) nn::read_no_weights(after.recipe.model);  // the weights come from the state
   AttemptStart start = recorded_start(details);
   start.origin = {.resume = details.run.uid,
                   .longer = is_longer(before.recipe.train, after.recipe.train),

@@ -16,7 +16,7 @@ namespace {
 
 struct Job {
   std::string recipe;
-  std::string hooks, init_from;  // file names as on rank 0
+  std::string hooks, init_from, pretrained;  // file names as on rank 0
   std::vector<train::HookSource> sources;
 };
 
@@ -27,6 +27,7 @@ Job read_job(const std::string& text) {
     if (key == "recipe") job.recipe = *value.text();
     if (key == "hooks") job.hooks = *value.text();
     if (key == "init_from") job.init_from = *value.text();
+    if (key == "pretrained") job.pretrained = *value.text();
     if (key != "sources") continue;
     for (const auto& [path, contents] : json::members_of(value)) job.sources.push_back({path, *contents.text()});
   }
@@ -58,6 +59,7 @@ void follow_as_process(train::RankProcess& process) {
   schema::ReadResult recipe = schema::read_resolved(job.recipe);
   recipe.recipe.hooks = job.hooks;
   recipe.recipe.model.init_from = job.init_from;
+  recipe.recipe.model.pretrained = job.pretrained;
   follow(recipe.recipe, job.sources, process.launched().stop(), /*data=*/nullptr, process.group());
 }
 
@@ -74,8 +76,11 @@ std::string rank_job(const schema::Recipe& recipe, const std::string& resolved,
   if (recipe.num_processes == 1) return {};
   json::Object sources;
   for (const train::HookSource& source : hook) sources.push_back({source.path, source.text});
-  return json::line(json::Object{
-      {"recipe", resolved}, {"hooks", recipe.hooks}, {"init_from", recipe.model.init_from}, {"sources", sources}});
+  return json::line(json::Object{{"recipe", resolved},
+                                 {"hooks", recipe.hooks},
+                                 {"init_from", recipe.model.init_from},
+                                 {"pretrained", recipe.model.pretrained},
+                                 {"sources", sources}});
 }
 
 int run_as_rank(std::span<const std::string> words) {

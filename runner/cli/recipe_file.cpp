@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runner/formats/used_files.h"
+#include "runner/model/pretrained.h"
 
 namespace runner::cli {
 
@@ -15,8 +16,9 @@ std::string environment_text(const schema::ReadResult& recipe) {
   return names.empty() ? "" : fmt::format("the recipe reads from the environment: {}", fmt::join(names, ", "));
 }
 
-schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet) {
+schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet, bool reads_config) {
   schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  if (reads_config) at_recipe_key(recipe, [&] { nn::apply_config(recipe); });
   formats::remember_used_file(recipe.file, formats::FileRole::kRecipe);
   for (const auto& [file, text] : recipe.includes) formats::remember_used_file(file, formats::FileRole::kRecipe);
   if (const std::string text = environment_text(recipe); !text.empty() && !quiet) out.say(text);

@@ -14,7 +14,9 @@ std::string environment_text(const schema::ReadResult& recipe);
 
 // Calls read_recipe(), and protects the recipe and its includes from outputs (used_files.h). Unless `quiet`, prints
 // which environment variables the recipe reads: a recipe of another author could read more than its user expects.
-schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false);
+// `reads_config`: gives the model the values in config.json of model.pretrained.
+schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false,
+                                    bool reads_config = true);
 
 // Adds to an error about a key of the recipe where the key is set. Recorded recipes have no places.
 void set_place_of_key(Error& error, const schema::ReadResult& recipe);

@@ -257,6 +257,39 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   }
 }
 
+const PretrainedDef& bert_of_the_hub() {
+  static const PretrainedDef def{
+      .model_type = "bert",
+      .keys = {{.names = {"num_hidden_layers"}, .field = "model.layers", .fallback = int64_t{12}},
+               {.names = {"num_attention_heads"}, .field = "model.heads", .fallback = int64_t{12}},
+               {.names = {"hidden_size"}, .field = "model.width", .fallback = int64_t{768}},
+               {.names = {"intermediate_size"}, .field = "model.mlp_width", .fallback = int64_t{3072}},
+               {.names = {"max_position_embeddings"}, .field = "model.context", .fallback = int64_t{512}},
+               {.names = {"vocab_size"}, .field = "model.vocabulary", .fallback = int64_t{30522}},
+               {.names = {"type_vocab_size"}, .field = "model.segments", .fallback = int64_t{2}},
+               {.names = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"},
+                .field = "model.dropout",
+                .fallback = 0.1,
+                .may_differ = true}},
+      .fixed = {{"hidden_act", "gelu"},
+                {"layer_norm_eps", kEpsilon},
+                {"position_embedding_type", "absolute"},
+                {"is_decoder", false},
+                {"add_cross_attention", false},
+                {"tie_word_embeddings", true}},
+      .prefix = "bert.",
+      .roots = {"embeddings.", "encoder.", "pooler."},
+      .buffers = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"},
+      .conv1d = {},
+      .head = {"bert.pooler.*", "classifier.*", "cls.*"},
+      .outputs = {"classifier.*"},
+      .conv1d_sample = "",
+      .tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+               {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
+  };
+  return def;
+}
+
 }  // namespace
 
 const ModelDef kEncoderModel{
@@ -271,6 +304,7 @@ const ModelDef kEncoderModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Encoder>(spec, rows_of(spec, data), context_of(spec, data), data.outputs);
     },
+    .pretrained = bert_of_the_hub,
 };
 
 }  // namespace runner::nn

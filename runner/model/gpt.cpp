@@ -115,6 +115,45 @@ void check_gpt(const schema::ModelSpec& spec, const data::Encoding& data) {
             data.vocabulary);
 }
 
+const PretrainedDef& gpt_of_the_hub() {
+  static const PretrainedDef def{
+      .model_type = "gpt2",
+      .keys = {{.names = {"n_layer"}, .field = "model.layers", .fallback = int64_t{12}},
+               {.names = {"n_head"}, .field = "model.heads", .fallback = int64_t{12}},
+               {.names = {"n_embd"}, .field = "model.width", .fallback = int64_t{768}},
+               {.names = {"n_inner"}, .field = "model.mlp_width"},
+               {.names = {"n_positions", "n_ctx"}, .field = "model.context", .fallback = int64_t{1024}},
+               {.names = {"vocab_size"}, .field = "model.vocabulary", .fallback = int64_t{50257}},
+               {.names = {"tie_word_embeddings"}, .field = "model.tie_weights", .fallback = true},
+               {.names = {"activation_function"},
+                .field = "model.activation",
+                .fallback = "gelu_tanh",
+                .choices = {{"gelu_new", "gelu_tanh"},
+                            {"gelu_pytorch_tanh", "gelu_tanh"},
+                            {"gelu", "gelu"},
+                            {"relu", "relu"},
+                            {"silu", "silu"},
+                            {"tanh", "tanh"}}},
+               {.names = {"resid_pdrop", "embd_pdrop", "attn_pdrop"},
+                .field = "model.dropout",
+                .fallback = 0.1,
+                .may_differ = true}},
+      .fixed = {{"layer_norm_epsilon", kNormEpsilon},
+                {"scale_attn_weights", true},
+                {"scale_attn_by_inverse_layer_idx", false},
+                {"add_cross_attention", false}},
+      .prefix = "transformer.",
+      .roots = {"wte.", "wpe.", "h.", "ln_f."},
+      .buffers = {"*.attn.bias", "*.attn.masked_bias"},
+      .conv1d = {"*.attn.c_attn.weight", "*.attn.c_proj.weight", "*.mlp.c_fc.weight", "*.mlp.c_proj.weight"},
+      .head = {"lm_head.*"},
+      .outputs = {},
+      .conv1d_sample = "transformer.h.0.attn.c_attn.weight",
+      .tied = {{"lm_head.weight", "transformer.wte.weight"}},
+  };
+  return def;
+}
+
 }  // namespace
 
 const ModelDef kGptModel{
@@ -129,6 +168,7 @@ const ModelDef kGptModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Gpt>(spec, data.vocabulary, context_of(spec, data));
     },
+    .pretrained = gpt_of_the_hub,
 };
 
 }  // namespace runner::nn

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/model_files.h"
@@ -12,6 +13,8 @@
 namespace runner::nn {
 
 namespace {
+
+using backends::Shape;
 
 // The name of a tensor for messages, with that in the file if it is another one.
 std::string full_name(const std::string& name, const formats::NamedTensor& tensor) {
@@ -37,9 +40,10 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
   for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});
   rename(source);
   for (const Parameter& parameter : parameters.parameters()) {
-    const formats::NamedTensor* tensor = find(parameter.name);
-    RUN_CHECK(tensor, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
+    const Entry* const entry = find(parameter.name);
+    RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
               parameter.name, parameter.shape.to_string(), names_text(), prefix_hint(source, parameter.name));
+    const formats::NamedTensor* const tensor = entry->tensor;
     const std::string name = full_name(parameter.name, *tensor);
     RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", caller,
               parameter.shape.to_string(), name, path, tensor->shape.to_string());
@@ -50,6 +54,112 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
     RUN_CHECK(std::ranges::find(parameters.parameters(), entry.name, &Parameter::name) != parameters.parameters().end(),
               ErrorKind::kData, "{}: {} has a tensor {}, which the model does not have", caller, path,
               full_name(entry.name, *entry.tensor));
+}
+
+// ---- pretrained models
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kPretrained = "model.pretrained";
+
+bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+// Rows of the output layer in the file, by class.
+std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, const PretrainedFiles& files) {
+  const std::vector<std::string> known = class_names_of(read_config(files));
+  std::vector<int64_t> rows;
+  if (classes.empty() || known.empty()) return rows;
+  for (const std::string& name : classes) {
+    const auto found = std::ranges::find(known, name);
+    RUN_CHECK(found != known.end() && known.size() == classes.size(), ErrorKind::kRecipe,
+              "{}: the classes are {} by {}, but {} by data.train; model.new_head: true starts with a new output layer",
+              kPretrained, fmt::join(known, ", "), files.config, fmt::join(classes, ", "));
+    rows.push_back(found - known.begin());
+  }
+  return rows;
+}
+
+std::string count_of(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 6;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kNamed));
+  return fmt::format("{} ({}{})", names.size(), fmt::join(first, ", "), names.size() > kNamed ? ", …" : "");
+}
+
+}  // namespace
+
+InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSet& parameters) {
+  const PretrainedFiles files = find_pretrained(source.path);
+  file_ = std::make_unique<formats::ModelTensors>(files.weights);
+  report_ = PretrainedReport{.file = files.weights, .missing = {}, .unused = {}, .untied = {}};
+  use_pretrained_names(source, parameters);
+  const Entry* const sample = find(source.def.conv1d_sample);
+  const Parameter* const like = sample == nullptr ? nullptr : parameters.find(sample->name);
+  const bool is_conv1d = like != nullptr && sample->tensor->shape == Shape{like->shape[1], like->shape[0]};
+  for (const Parameter& parameter : parameters.parameters()) {
+    const auto found = std::ranges::lower_bound(entries_, parameter.name, {}, &Entry::name);
+    const bool is_output = any_matches(source.def.outputs, parameter.name);
+    if (found == entries_.end() || found->name != parameter.name) {
+      RUN_CHECK(any_matches(source.def.head, parameter.name), ErrorKind::kData,
+                "{}: {} has no tensor {}, expected one of shape {}; {}", kPretrained, files.weights, parameter.name,
+                parameter.shape.to_string(), names_text());
+      report_->missing.push_back(parameter.name);
+      continue;
+    }
+    const std::string name = full_name(parameter.name, *found->tensor);
+    found->is_transposed = is_conv1d && any_matches(source.def.conv1d, parameter.name);
+    const Shape shape = found->is_transposed ? Shape{parameter.shape[1], parameter.shape[0]} : parameter.shape;
+    RUN_CHECK(found->tensor->shape == shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}{}",
+              kPretrained, shape.to_string(), name, files.weights, found->tensor->shape.to_string(),
+              is_output ? "; model.new_head: true starts with a new output layer" : "");
+    RUN_CHECK(found->tensor->dtype && backends::is_float(*found->tensor->dtype), ErrorKind::kData,
+              "{}: expected floats in {} in {}, got {}", kPretrained, name, files.weights, found->tensor->type);
+    if (is_output) found->rows = rows_of_classes(source.classes, files);
+    ++report_->loaded;
+  }
+}
+
+// Leaves the entries of parameters, under their names.
+void InitialWeights::use_pretrained_names(const PretrainedSource& source, const ParameterSet& parameters) {
+  const PretrainedDef& def = source.def;
+  std::vector<Entry> copies;
+  for (const formats::NamedTensor& tensor : file_->tensors()) {
+    const std::string name = name_in_model(def, tensor.name);
+    const bool is_parameter = parameters.find(name) != nullptr;
+    const auto tied = def.tied.find(name);
+    if (is_parameter && !(source.has_new_outputs && any_matches(def.outputs, name))) {
+      entries_.push_back({name, &tensor});
+    } else if (!is_parameter && tied != def.tied.end() && parameters.find(tied->second) != nullptr) {
+      copies.push_back({tied->second, &tensor});
+    } else if (!any_matches(def.buffers, name)) {
+      report_->unused.push_back(tensor.name);
+    }
+  }
+  std::ranges::sort(entries_, {}, &Entry::name);
+  const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);
+  RUN_CHECK(twice == entries_.end(), ErrorKind::kData, "{}: {} and {} of {} are both the parameter {}", kPretrained,
+            in_quotes(twice->tensor->name), in_quotes(std::next(twice)->tensor->name), report_->file, twice->name);
+  for (Entry& copy : copies) {
+    const Entry* const original = find(copy.name);
+    if (original == nullptr) {
+      entries_.insert(std::ranges::lower_bound(entries_, copy.name, {}, &Entry::name), std::move(copy));
+    } else if (original->tensor->type != copy.tensor->type ||
+               !std::ranges::equal(original->tensor->bytes, copy.tensor->bytes)) {
+      report_->untied.push_back(copy.tensor->name);
+    }
+  }
+}
+
+std::string PretrainedReport::text() const {
+  std::string text = fmt::format("{} of {} parameters come from {}", loaded, loaded + missing.size(), file);
+  if (!missing.empty()) text += "; newly initialized: " + count_of(missing);
+  if (!unused.empty()) text += "; not used: " + count_of(unused);
+  if (!untied.empty())
+    text += fmt::format("; {} differ{} from the embedding that the model shares with the output layer, and {} not used",
+                        fmt::join(untied, ", "), untied.size() == 1 ? "s" : "", untied.size() == 1 ? "is" : "are");
+  return text;
 }
 
 InitialWeights::InitialWeights() = default;
@@ -79,17 +189,17 @@ void InitialWeights::rename(const WeightSource& source) {
             in_quotes(twice->name));
 }
 
-const formats::NamedTensor* InitialWeights::find(std::string_view name) const {
+const InitialWeights::Entry* InitialWeights::find(std::string_view name) const {
   const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::name);
-  return found == entries_.end() || found->name != name ? nullptr : found->tensor;
+  return found == entries_.end() || found->name != name ? nullptr : &*found;
 }
 
 std::string InitialWeights::names_text() const {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : entries_)
-    names.push_back(name == tensor->name
-                        ? in_quotes(name)
-                        : fmt::format("{} ({} in the file)", in_quotes(name), in_quotes(tensor->name)));
+  for (const Entry& entry : entries_)
+    names.push_back(entry.name == entry.tensor->name
+                        ? in_quotes(entry.name)
+                        : fmt::format("{} ({} in the file)", in_quotes(entry.name), in_quotes(entry.tensor->name)));
   return formats::tensor_names_text(names);
 }
 
@@ -104,12 +214,18 @@ std::string InitialWeights::prefix_hint(const WeightSource& source, const std::s
 }
 
 bool InitialWeights::read(const Parameter& parameter, std::span<float> values, int64_t begin) const {
-  if (!file_) return false;
-  const formats::NamedTensor& tensor = *find(parameter.name);
+  const Entry* const entry = file_ ? find(parameter.name) : nullptr;
+  if (entry == nullptr) return false;
+  const formats::NamedTensor& tensor = *entry->tensor;
   const size_t size = backends::size_of(*tensor.dtype);
-  const std::byte* const first = tensor.bytes.data() + static_cast<size_t>(begin) * size;
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(backends::load_element(*tensor.dtype, first + i * size));
+  const int64_t rows = parameter.shape.rank() == 0 ? 1 : parameter.shape[0], width = parameter.elements() / rows;
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t at = begin + static_cast<int64_t>(i);
+    if (entry->is_transposed) at = at % width * rows + at / width;
+    if (!entry->rows.empty()) at = entry->rows[static_cast<size_t>(at / width)] * width + at % width;
+    values[i] =
+        static_cast<float>(backends::load_element(*tensor.dtype, tensor.bytes.data() + static_cast<size_t>(at) * size));
+  }
   return true;
 }
 

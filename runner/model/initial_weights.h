@@ -1,12 +1,14 @@
-// Parameter values from safetensors files (model.init_from, acc:load_model).
+// Parameter values from safetensors files (model.init_from, model.pretrained, acc:load_model).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runner/model/parameter_set.h"
+#include "runner/model/pretrained.h"
 #include "schema/base/sha256.h"
 #include "schema/recipe/recipe.h"
 
@@ -25,34 +27,71 @@ struct WeightSource {
   std::string root = {};                     // folder that contains all files, links resolved; empty: any folder
 };
 
+// The weights of a folder of the Hub.
+struct PretrainedSource {
+  const PretrainedDef& def;
+  std::string path;                       // model.pretrained
+  bool has_new_outputs = false;           // model.new_head
+  std::vector<std::string> classes = {};  // names in the order of the model's outputs; empty: numbers, or no classes
+};
+
+// What became of the tensors of a pretrained model.
+struct PretrainedReport {
+  std::string file;
+  size_t loaded = 0;
+  std::vector<std::string> missing;  // parameters that are newly initialised
+  std::vector<std::string> unused;   // tensors, by their names in the file
+  std::vector<std::string> untied;   // copies of a shared parameter that differ from it, and are not used
+
+  // Whether not all tensors and parameters have found each other.
+  bool has_news() const { return !missing.empty() || !unused.empty() || !untied.empty(); }
+  std::string text() const;
+};
+
 class InitialWeights {
  public:
   InitialWeights();  // no file
   // Throws Error(kData) naming the file if a parameter is missing or has another shape, if a tensor does not belong to
   // the model, if a rename matches no name, or if renames make two names equal.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
+  // As the comments of PretrainedDef say: parameters outside the head must exist, and tensors may be left over. Classes
+  // with names are found by the names of config.json. Throws Error(kData) or Error(kRecipe) naming the file.
+  InitialWeights(const PretrainedSource& source, const ParameterSet& parameters);
   ~InitialWeights();
   InitialWeights(InitialWeights&&) noexcept;
   InitialWeights& operator=(InitialWeights&&) noexcept;
 
-  // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file.
+  // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file, or none for
+  // this parameter.
   bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
   // Returns a digest of the values of all parameters, as they are in the file.
   Sha256Digest digest() const;
+  // Null without a pretrained model.
+  const PretrainedReport* pretrained() const { return report_ ? &*report_ : nullptr; }
 
  private:
   struct Entry {
     std::string name;  // in the model
     const formats::NamedTensor* tensor;
+    bool is_transposed = false;      // the file has (in, out) instead of (out, in)
+    std::vector<int64_t> rows = {};  // in the file, of the rows of the parameter; empty: the same
   };
 
   void rename(const WeightSource& source);
-  const formats::NamedTensor* find(std::string_view name) const;
+  const Entry* find(std::string_view name) const;
+  void use_pretrained_names(const PretrainedSource& source, const ParameterSet& parameters);
   std::string names_text() const;  // of the tensors after the renames so far, for messages
   std::string prefix_hint(const WeightSource& source, const std::string& parameter) const;
 
   std::unique_ptr<formats::ModelTensors> file_;
   std::vector<Entry> entries_;  // sorted by name
+  std::optional<PretrainedReport> report_;
 };
+
+// Makes a model without the files that it starts from, for weights from a checkpoint.
+inline void read_no_weights(schema::ModelSpec& model) {
+  model.init_from.clear();
+  model.pretrained.clear();
+}
 
 }  // namespace runner::nn

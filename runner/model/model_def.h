@@ -10,6 +10,7 @@
 
 #include "runner/data/encoding.h"
 #include "runner/model/module.h"
+#include "runner/model/pretrained.h"
 #include "schema/base/required.h"
 #include "schema/recipe/recipe.h"
 
@@ -51,8 +52,11 @@ struct ModelDef {
   // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
+  // How folders of the Hub describe such a model (model.pretrained); null if they cannot be read.
+  Required<const PretrainedDef& (*)()> pretrained;
 };
 inline constexpr std::nullptr_t kNoCheck = nullptr;
+inline constexpr std::nullptr_t kNotPretrained = nullptr;
 
 // Null for a type that cannot be built yet, and for that of a hook.
 const ModelDef* find_model(schema::ModelType type);

@@ -147,6 +147,11 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
   RUN_CHECK(trainable_elements() > 0, ErrorKind::kRecipe, "model.freeze leaves no parameter to train");
 }
 
+const Parameter* ParameterSet::find(std::string_view name) const {
+  const auto found = std::ranges::find(parameters_, name, &Parameter::name);
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
 int64_t ParameterSet::elements() const {
   int64_t n = 0;
   for (const Parameter& parameter : parameters_) n += parameter.elements();

@@ -62,6 +62,8 @@ class ParameterSet {
 
   std::span<const Parameter> parameters() const { return parameters_; }
   const Parameter& operator[](ParameterId id) const { return parameters_[static_cast<size_t>(id)]; }
+  // Null if there is no parameter of this name.
+  const Parameter* find(std::string_view name) const;
   std::span<const FlatBuffer> buffers() const { return buffers_; }
   int64_t elements() const;
   int64_t trainable_elements() const;

@@ -20,6 +20,7 @@ inline int64_t mlp_width_of(const schema::ModelSpec& spec) {
 
 // Throws Error(kRecipe) if the heads do not divide the width, or if the samples have more tokens than positions.
 inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& data) {
+  RUN_ASSERT(spec.heads > 0);  // written, or set by apply_config()
   RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
             spec.width, spec.heads);
   const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);

@@ -33,6 +33,19 @@ void check_renames(const CheckContext& c) {
   c.fault(ErrorId::kNeedsOption, kRename, "model.rename needs model.init_from", "set it, or remove model.rename");
 }
 
+void check_sizes_of_transformer(const CheckContext& c) {
+  constexpr std::string_view kPretrained = "model.pretrained", kNewHead = "model.new_head";
+  const bool has_folder = c.has(kPretrained) || c.broken(kPretrained);
+  for (const std::string_view path : {"model.layers", "model.heads", "model.width"}) {
+    if (!c.complete || !c.applies(path) || c.has(path) || c.broken(path) || has_folder) continue;
+    c.report.add(ErrorId::kMissingKey, c.settings.section("model")->place, path, fmt::format("{} is missing", path),
+                 "an integer; a pretrained model, model.pretrained, needs none");
+  }
+  if (c.complete && c.settings.is_true(kNewHead) && !has_folder)
+    c.fault(ErrorId::kNeedsOption, kNewHead, "model.new_head needs model.pretrained",
+            "set it, or remove model.new_head");
+}
+
 // With local SGD, ranks exchange no gradients and take no common decisions between averages.
 void check_local_sgd(const CheckContext& c) {
   if (!c.has("train.local_sgd") || c.settings.integer("num_processes") == 1) return;
@@ -67,6 +80,7 @@ void check_together(const Settings& settings, bool complete, Report& report) {
   check_schedule(context);
   check_kept_states(context);
   check_renames(context);
+  check_sizes_of_transformer(context);
   check_local_sgd(context);
   check_devices(context);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/base/error.h"
 #include "schema/base/text.h"
 #include "schema/recipe/bind.h"
 #include "schema/recipe/compose.h"
@@ -56,6 +57,28 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
 }
 
 }  // namespace
+
+void set_defaults(ReadResult& recipe, std::span<const std::pair<std::string, Value>> values) {
+  for (const auto& [path, value] : values) {
+    auto at = std::ranges::lower_bound(recipe.leaves, path, {}, &Leaf::path);
+    const bool exists = at != recipe.leaves.end() && at->path == path;
+    RUN_ASSERT(!exists || at->origin == OriginKind::kDefault);
+    if (!exists)
+      at = recipe.leaves.insert(at, {.path = path,
+                                     .field = recipe.field_of(path),
+                                     .value = {},
+                                     .origin = OriginKind::kDefault,
+                                     .mark = recipe.mark_of(path),
+                                     .place = recipe.place_of(path)});
+    at->value = value;
+  }
+  Settings settings;
+  for (const Leaf& leaf : recipe.leaves)
+    settings.values.push_back({leaf.path, leaf.field, leaf.value, leaf.origin, leaf.place, leaf.recorded});
+  for (const Leaf& section : recipe.sections)
+    settings.sections.push_back({section.path, section.field, {}, section.origin, section.place, {}});
+  recipe.recipe = build_recipe(settings, recipe.folder);
+}
 
 const Leaf* ReadResult::find(std::string_view path) const {
   return find_leaf(leaves, path);

@@ -67,7 +67,6 @@ struct ReadResult {
   // Returns the value that the field would have if it were not written; null if none.
   Value default_of(const Field& field) const;
 
- private:
   Place place_of(std::string_view path) const;
 };
 
@@ -76,6 +75,10 @@ ReadResult read_recipe(const std::string& path, std::span<const std::string> ove
 
 // As read_recipe(), for a text. `file`: name in messages; its folder is the start of relative paths.
 ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides = {});
+
+// Gives fields values, which become their defaults: only those that the recipe does not write may be among them.
+// Afterwards `recipe` and `leaves` are as if fields.yaml had these defaults.
+void set_defaults(ReadResult& recipe, std::span<const std::pair<std::string, Value>> values);
 
 // Reads the resolved_json() of a run (recipe_identity.h) with overrides. Only overrides may contain ${…}. Origins are
 // those of this reading; the run's own origins are in the store. `file`: name in messages.

@@ -344,7 +344,8 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
                   .inputs = inputs,
                   .check = kNoCheck,
                   .check_labels = kNoCheck,
-                  .build = no_module},
+                  .build = no_module,
+                  .pretrained = kNotPretrained},
                  data);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);

@@ -28,10 +28,12 @@ Value Recording::input(const backends::TensorType& type, const std::vector<doubl
   return {&program_, program_.input(backends::InputKind::kBatch, "input", type)};
 }
 
-Value Recording::forward(Value x, bool training, const std::vector<double>& sample_ids) {
+Value Recording::forward(Value x, bool training, const std::vector<double>& sample_ids,
+                         std::span<const ModelInput> inputs) {
   RUN_ASSERT(parameter_values_.size() == parameters_.parameters().size());
   ForwardContext context{.program = program_,
                          .parameters = parameter_values_,
+                         .inputs = inputs,
                          .mixed = autocast_,
                          .autocast = autocast_,
                          .training = training,

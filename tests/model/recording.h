@@ -22,7 +22,9 @@ class Recording {
   Value input(const backends::TensorType& type, const std::vector<double>& values);
 
   // Records the module. `sample_ids`: for dropout, whose key is {seed 7, epoch 0}.
-  Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {});
+  // `inputs`: in addition to x.
+  Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {},
+                std::span<const ModelInput> inputs = {});
   // Records the gradients of Σ root · seed with respect to each parameter.
   std::vector<Value> gradients(Value root, Value seed);
 

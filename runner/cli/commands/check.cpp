@@ -46,7 +46,8 @@ Trial try_out(const schema::ReadResult& read, const train::Print& print) {
 }
 
 int check(const CheckOptions& options, report::Output& out) {
-  const schema::ReadResult recipe = read_recipe_file(options, out);
+  const schema::ReadResult recipe =
+      read_recipe_file(options, out, /*quiet=*/false, /*reads_config=*/!options.static_only);
   Trial trial;
   if (options.static_only) {
     unrecorded([&] { usable_hooks(recipe, lua::hooks_maker({}, printer(out)))(recipe.recipe); });

@@ -7,6 +7,7 @@
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/data/data_file.h"
+#include "runner/model/pretrained.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
@@ -163,7 +164,8 @@ int explain(const ExplainOptions& options, report::Output& out) {
   } else if ((all || is_setting(options.recipe)) && !std::filesystem::exists(options.recipe, ignored)) {
     is_error_id(options.recipe) ? explain_error(options.recipe, options, out) : explain_key(options, out);
   } else {
-    const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+    schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+    nn::apply_config(recipe);
     const std::optional<FileOnDisk> file = data_file_of(recipe.recipe, options.key);
     if (options.json) {
       out.data(schema::explain_json(recipe, options.key, file ? file_json(*file) : schema::ValueMap()));

@@ -4,6 +4,7 @@
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/training.h"
+#include "runner/model/initial_weights.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/train/run/checkpoint/restore.h"
@@ -73,7 +74,7 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   const schema::ReadResult before =
       recorded_recipe(details, store_path(options), overrides_of_secrets(details.recipe, options.overrides));
   request.before = before.recipe;
-  after.recipe.model.init_from.clear();  // the weights come from the state
+  nn::read_no_weights(after.recipe.model);  // the weights come from the state
   AttemptStart start = recorded_start(details);
   start.origin.fork = &request;
   if (options.state.empty() && !options.quiet) start.note = better_state_note(details);

@@ -7,6 +7,7 @@
 
 #include "backends/dist/fold.h"
 #include "backends/runtime/available_memory.h"
+#include "runner/model/model_def.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
@@ -21,7 +22,16 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
   return pointers;
 }
 
-nn::InitialWeights initial_weights(const schema::ModelSpec& model, const nn::ParameterSet& parameters) {
+nn::InitialWeights initial_weights(const schema::ModelSpec& model, const nn::ParameterSet& parameters,
+                                   const data::Encoding& encoding) {
+  if (!model.pretrained.empty()) {
+    const nn::PretrainedSource source{
+        .def = nn::find_model(model.type)->pretrained(),
+        .path = model.pretrained,
+        .has_new_outputs = model.new_head,
+        .classes = encoding.has_names() ? encoding.classes() : std::vector<std::string>{}};
+    return about_key("model.pretrained", [&] { return nn::InitialWeights(source, parameters); });
+  }
   if (model.init_from.empty()) return {};
   return about_key("model.init_from", [&] { return nn::InitialWeights({model.init_from, model.rename}, parameters); });
 }
@@ -35,7 +45,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       parameters_(builder.model().parameters),
       device_(device),
       ranks_(ranks),
-      weights_(initial_weights(builder.recipe().model, parameters_)),
+      weights_(initial_weights(builder.recipe().model, parameters_, builder.encoding())),
       gradients_(parameters_.buffers().size()) {
   device.describe_arrays(layout_.descriptions());
   if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());

@@ -33,11 +33,13 @@ namespace runner::train {
 class DeviceArrays {
  public:
   // Allocates nothing. `ranks`: process group, or null for a single process. `together`: the ranks update weights
-  // together, and share one copy of them if they have symmetric memory. Throws Error(kData) if model.init_from does not
-  // fit the model. All arguments must outlive the object.
+  // together, and share one copy of them if they have symmetric memory. Throws Error(kData) if model.init_from or
+  // model.pretrained does not fit the model. All arguments must outlive the object.
   DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
                bool together);
 
+  // What became of the tensors of model.pretrained; null without it.
+  const nn::PretrainedReport* pretrained() const { return weights_.pretrained(); }
   // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
   // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
   void allocate(const std::function<void()>& halt);

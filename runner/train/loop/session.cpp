@@ -5,6 +5,7 @@
 
 #include "backends/tensor/rounding.h"
 #include "runner/formats/model_files.h"
+#include "runner/model/initial_weights.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/lost_gradient.h"
 #include "schema/base/error.h"
@@ -24,13 +25,19 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunLength& run
 }
 
 std::vector<data::DataFile> weight_files_of(const schema::ModelSpec& model) {
-  constexpr const char* kKey = "model.init_from";
+  const bool is_pretrained = !model.pretrained.empty();
+  const std::string key = is_pretrained ? "model.pretrained" : "model.init_from";
   std::vector<data::DataFile> files;
-  if (model.init_from.empty()) return files;
-  for (const std::string& path : formats::files_of_model(model.init_from)) {
-    const std::string key =
-        files.empty() ? kKey : fmt::format("{}/{}", kKey, relative_path(folder_of(model.init_from), path));
-    files.push_back({key, path, data::stamp_of(path)});
+  if (!is_pretrained && model.init_from.empty()) return files;
+  std::string weights = model.init_from;
+  if (is_pretrained) {
+    const nn::PretrainedFiles found = about_key(key, [&] { return nn::find_pretrained(model.pretrained); });
+    weights = found.weights;
+    files.push_back({key, found.config, data::stamp_of(found.config)});
+  }
+  for (const std::string& path : formats::files_of_model(weights)) {
+    const std::string name = files.empty() ? key : fmt::format("{}/{}", key, relative_path(folder_of(weights), path));
+    files.push_back({name, path, data::stamp_of(path)});
   }
   return files;
 }
@@ -136,6 +143,8 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
+  if (const nn::PretrainedReport* report = trainer.arrays().pretrained(); report != nullptr && report->has_news())
+    warnings.push_back("model.pretrained: " + report->text());
   if (data.encoding.label_kind == data::LabelKind::kClass && data.encoding.outputs == 1)
     warnings.emplace_back("all labels are of one class; the model cannot learn anything");
   if (auto text = end_of_schedule_warning()) warnings.push_back(std::move(*text));

@@ -32,7 +32,7 @@ struct Session {
   const data::Data& data;  // *shared_data
   data::DataPlan plan;
   optim::RunLength length;
-  std::vector<data::DataFile> weight_files;  // model.init_from and its shards, with their stamps before they are read
+  std::vector<data::DataFile> weight_files;  // of model.init_from or pretrained, with their stamps before they are read
   std::unique_ptr<backends::ModelledDevice> device;
   Trainer trainer;
   optim::LrSchedule schedule;

@@ -9,6 +9,7 @@
 #include "runner/data/load.h"
 #include "runner/formats/model_files.h"
 #include "runner/formats/onnx.h"
+#include "runner/model/initial_weights.h"
 #include "runner/train/engine/trainer.h"
 #include "runner/train/loop/run_stand_in.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
@@ -125,7 +126,7 @@ schema::Recipe in_f32(schema::Recipe recipe) {
   recipe.backend = schema::Backend::kCpu;
   recipe.mixed_precision = schema::Precision::kNo;
   recipe.num_processes = 1;
-  recipe.model.init_from.clear();  // the checkpoint has the weights
+  nn::read_no_weights(recipe.model);  // the checkpoint has the weights
   return recipe;
 }
 

@@ -9,6 +9,7 @@
 #include "backends/exec/cpu_device.h"
 #include "runner/data/data_format.h"
 #include "runner/data/storage.h"
+#include "runner/model/initial_weights.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -56,8 +57,8 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       hooks_(std::move(hooks)),
       run_(hooks_.get(), ended_run(run, std::move(print))),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
-  recipe_.model.init_from.clear();  // the checkpoint has the weights
-  recipe_.eval.batches.reset();     // which limits evaluations of the run, like the next two
+  nn::read_no_weights(recipe_.model);  // the checkpoint has the weights
+  recipe_.eval.batches.reset();        // which limits evaluations of the run, like the next two
   recipe_.eval.drop_last = false;
   recipe_.eval.pad_last = false;
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());

@@ -58,6 +58,7 @@ class StepBuilder {
               const DeviceLayout& layout, const data::Encoding& encoding, StepHooks* hooks);
 
   const schema::Recipe& recipe() const { return recipe_; }
+  const data::Encoding& encoding() const { return encoding_; }
   const nn::Model& model() const { return model_; }
   const Optimizers& optimizers() const { return optimizers_; }
   const DeviceLayout& layout() const { return layout_; }

@@ -1,0 +1,249 @@
+#include "runner/model/pretrained.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runner/formats/input_file.h"
+#include "runner/model/model_def.h"
+#include "schema/base/error.h"
+#include "schema/base/file.h"
+#include "schema/base/suggest.h"
+#include "schema/base/text.h"
+
+namespace runner::nn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKey = "model.pretrained";
+constexpr std::string_view kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
+constexpr int64_t kLongestConfig = 16'000'000;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// A file that Git LFS has not fetched is a text of three lines.
+void check_fetched(const std::string& path) {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  std::array<char, kPointer.size()> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), std::ssize(start));
+  RUN_CHECK(std::string_view(start.data(), start.size()) != kPointer, ErrorKind::kData,
+            "{}: {} is a pointer of Git LFS, not the file itself; fetch it with `git lfs pull`", kKey, path);
+}
+
+// Says which weights a folder has instead of safetensors.
+std::string other_weights(const std::string& folder) {
+  constexpr const char* kOthers[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
+                                     "flax_model.msgpack"};
+  for (const char* other : kOthers)
+    if (exists(join_path(folder, other)))
+      return fmt::format(
+          ", but {0}; convert it: python -c 'from transformers import AutoModelForPreTraining as M; "
+          "M.from_pretrained(\"{1}\").save_pretrained(\"{1}\")'",
+          other, folder);
+  return "; expected a folder of the Hugging Face Hub";
+}
+
+std::string list_text(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+[[noreturn]] void refuse(const PretrainedFiles& files, const std::string& text) {
+  fail(ErrorKind::kRecipe, "{}: {}: {}", kKey, files.config, text);
+}
+
+bool is_set(const json::Value& value) {
+  return !value.is_null() && value != json::Value(false);
+}
+
+bool are_equal(const json::Value& a, const json::Value& b) {
+  const std::optional<double> x = json::number_of(a), y = json::number_of(b);
+  return x && y ? *x == *y : a == b;
+}
+
+// Whether a key that is not in the table may change what a model computes.
+bool may_change_results(std::string_view key) {
+  constexpr std::string_view kPatterns[] = {"rope_*",         "*scal*",         "*sliding_window*",    "alibi",
+                                            "attention_bias", "attention_type", "quantization_config", "multi_query"};
+  return std::ranges::any_of(kPatterns, [&](std::string_view pattern) { return matches(pattern, key); });
+}
+
+void check_fixed(const PretrainedDef& def, const PretrainedFiles& files, const json::Value& config) {
+  for (const auto& [name, value] : def.fixed) {
+    const json::Value& got = json::member(config, name);
+    if (!got.is_null() && !are_equal(got, value))
+      refuse(files,
+             fmt::format("{} is {}, but the model computes {} only", name, json::compact(got), json::compact(value)));
+  }
+  const auto is_known = [&](const std::string& key) {
+    return std::ranges::find(def.fixed, key, &FixedKey::name) != def.fixed.end() ||
+           std::ranges::any_of(def.keys,
+                               [&](const ConfigKey& k) { return std::ranges::find(k.names, key) != k.names.end(); });
+  };
+  for (const auto& [key, value] : json::members_of(config))
+    if (is_set(value) && may_change_results(key) && !is_known(key))
+      refuse(files, fmt::format("{} is {}, which the model does not compute", key, json::compact(value)));
+}
+
+// Returns the value of the field by config.json; null if it says none.
+json::Value value_of(const ConfigKey& key, const PretrainedFiles& files, const json::Value& config, bool is_decided) {
+  std::vector<std::string> texts;
+  json::Value value;
+  for (const std::string& name : key.names) {
+    const json::Value& got = json::member(config, name);
+    if (got.is_null()) continue;
+    if (!value.is_null() && !are_equal(value, got) && !is_decided)
+      refuse(files, fmt::format("{} have different values, {} and {}; write {}", list_text(key.names),
+                                json::compact(value), json::compact(got), key.field));
+    value = got;
+  }
+  if (value.is_null()) return key.fallback;
+  if (key.choices.empty()) return value;
+  const auto choice = key.choices.find(json::text_of(value));
+  if (choice == key.choices.end()) {
+    std::vector<std::string> words;
+    for (const auto& [word, ignored] : key.choices) words.push_back(word);
+    refuse(files, fmt::format("{} is {}, but the model computes {} only", key.names.front(), json::compact(value),
+                              schema::join_or(words)));
+  }
+  return choice->second;
+}
+
+// The value as the type of the field.
+json::Value as_field(const schema::Field& field, const json::Value& value, const std::string& name,
+                     const PretrainedFiles& files) {
+  const std::optional<double> number = json::number_of(value);
+  switch (field.type) {
+    case schema::FieldType::kInteger:
+      if (value.integer() != nullptr && *value.integer() >= 1) return value;
+      refuse(files, fmt::format("{} is {}, expected an integer of at least 1", name, json::compact(value)));
+    case schema::FieldType::kNumber:
+      if (number && *number >= 0 && *number < 1) return *number;
+      refuse(files, fmt::format("{} is {}, expected a number from 0 to 1", name, json::compact(value)));
+    case schema::FieldType::kBoolean:
+      if (value.boolean() != nullptr) return value;
+      refuse(files, fmt::format("{} is {}, expected true or false", name, json::compact(value)));
+    default: return value;
+  }
+}
+
+struct Applied {
+  std::vector<std::pair<std::string, json::Value>> values;
+  std::vector<schema::Diagnostic> faults;
+};
+
+Applied values_by_config(const schema::ReadResult& recipe) {
+  const schema::ModelSpec& spec = recipe.recipe.model;
+  const ModelDef* const model = find_model(spec.type);
+  RUN_ASSERT(model != nullptr && model->pretrained != nullptr);  // the recipe reader rejects other types
+  const PretrainedDef& def = model->pretrained();
+  const PretrainedFiles files = find_pretrained(spec.pretrained);
+  const json::Value config = read_config(files);
+  const json::Value& type = json::member(config, "model_type");
+  if (type != json::Value(def.model_type))
+    refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),
+                              name_of(spec.type), def.model_type));
+  check_fixed(def, files, config);
+  Applied applied;
+  for (const ConfigKey& key : def.keys) {
+    const schema::Leaf* const leaf = recipe.find(key.field);
+    const bool is_written = leaf != nullptr && leaf->origin != schema::OriginKind::kDefault;
+    json::Value value = value_of(key, files, config, is_written && key.may_differ);
+    if (value.is_null()) continue;
+    value = as_field(*recipe.field_of(key.field), value, key.names.front(), files);
+    if (!is_written) {
+      applied.values.emplace_back(key.field, std::move(value));
+    } else if (!key.may_differ && !are_equal(leaf->value, value)) {
+      applied.faults.push_back(
+          recipe.fault(schema::ErrorId::kConflictingKeys, key.field,
+                       fmt::format("{} is {}, but {} of {} is {}", key.field, schema::display_text(leaf->value),
+                                   key.names.front(), files.config, schema::display_text(value))));
+      applied.faults.back().hint = "remove it, because model.pretrained sets it";
+    }
+  }
+  return applied;
+}
+
+}  // namespace
+
+PretrainedFiles find_pretrained(const std::string& path) {
+  std::error_code ignored;
+  RUN_CHECK(exists(path), ErrorKind::kData, "{}: {} does not exist", kKey, path);
+  PretrainedFiles files;
+  const bool is_folder = fs::is_directory(path, ignored);
+  const std::string folder = is_folder ? path : folder_of(path);
+  if (is_folder) {
+    files.weights = join_path(folder, std::string(kWeights));
+    if (!exists(files.weights)) files.weights = join_path(folder, std::string(kIndex));
+    RUN_CHECK(exists(files.weights), ErrorKind::kData, "{}: {} has no {} or {}{}", kKey, folder, kWeights, kIndex,
+              other_weights(folder));
+  } else {
+    RUN_CHECK(path.ends_with(".safetensors") || path.ends_with(".index.json"), ErrorKind::kData,
+              "{}: {} is not a .safetensors file or its index; give the folder", kKey, path);
+    files.weights = path;
+  }
+  files.config = join_path(folder, "config.json");
+  RUN_CHECK(exists(files.config), ErrorKind::kData,
+            "{}: {} has no config.json, which says the sizes of the model; for weights alone, use model.init_from",
+            kKey, folder);
+  check_fetched(files.weights);
+  check_fetched(files.config);
+  return files;
+}
+
+json::Value read_config(const PretrainedFiles& files) {
+  formats::InputFile input(files.config);
+  RUN_CHECK(input.most_left() <= kLongestConfig, ErrorKind::kData, "{}: {} has {} bytes, limit {}", kKey, files.config,
+            input.most_left(), kLongestConfig);
+  std::string text(static_cast<size_t>(input.most_left()), '\0');
+  text.resize(input.read(std::as_writable_bytes(std::span(text))));
+  json::Value config = json::parse(text);
+  RUN_CHECK(config.map() != nullptr, ErrorKind::kData, "{}: {}: expected a JSON object", kKey, files.config);
+  return config;
+}
+
+std::vector<std::string> class_names_of(const json::Value& config) {
+  const json::Object& labels = json::members_of(json::member(config, "id2label"));
+  std::vector<std::string> names(labels.size());
+  bool are_numbers = true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const json::Value& name = json::member(json::member(config, "id2label"), std::to_string(i));
+    if (name.text() == nullptr) return {};
+    names[i] = *name.text();
+    are_numbers = are_numbers && names[i] == fmt::format("LABEL_{}", i);
+  }
+  return are_numbers ? std::vector<std::string>{} : names;
+}
+
+std::string name_in_model(const PretrainedDef& def, std::string name) {
+  for (bool is_cut = true; is_cut;) {
+    is_cut = false;
+    for (const std::string_view wrapper : {"module.", "_orig_mod."})
+      if (name.starts_with(wrapper)) {
+        name.erase(0, wrapper.size());
+        is_cut = true;
+      }
+  }
+  if (std::ranges::any_of(def.roots, [&](const std::string& root) { return name.starts_with(root); }))
+    name = def.prefix + name;
+  constexpr std::pair<std::string_view, std::string_view> kNorms[] = {{".gamma", ".weight"}, {".beta", ".bias"}};
+  for (const auto& [old, now] : kNorms)
+    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), now);
+  return name;
+}
+
+void apply_config(schema::ReadResult& recipe) {
+  if (recipe.recipe.model.pretrained.empty()) return;
+  Applied applied = about_key(kKey, [&] { return values_by_config(recipe); });
+  if (!applied.faults.empty()) throw schema::RecipeError(std::move(applied.faults));
+  set_defaults(recipe, applied.values);
+}
+
+}  // namespace runner::nn
