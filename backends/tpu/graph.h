@@ -106,9 +106,10 @@ struct Graph {
   bool evaluates = false;  // was first part of an evaluation
 };
 
-// Whether the recipe prevents short batches already.
+// Whether the recipe prevents short batches already, and whether its batches differ in tokens per sample.
 struct ShortBatches {
   bool dropped_in_training = false, filled_in_evaluations = false;
+  bool lengths_differ = false;
 };
 
 // Whether the graph was compiled rather than loaded from a store.

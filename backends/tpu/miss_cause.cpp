@@ -149,7 +149,7 @@ std::string_view advice_for(const Graph& graph, const ShortBatches& short_batche
   switch (graph.cause.kind) {
     case MissKind::kBatchSize:
       if (is_of_evaluation(graph) ? short_batches.filled_in_evaluations : short_batches.dropped_in_training)
-        return kSameShapes;
+        return same_shapes_advice(short_batches);
       if (!is_of_evaluation(graph)) return "set data.drop_last: true to drop the short batch of an epoch";
       return "set eval.pad_last: true to fill up the short batch of an evaluation, or eval.drop_last: true to drop it";
     case MissKind::kNumber:

@@ -19,8 +19,13 @@ inline bool is_of_evaluation(const Graph& graph) {
   return graph.role == GraphRole::kForward || (graph.role == GraphRole::kRead && graph.evaluates);
 }
 
-inline constexpr std::string_view kSameShapes =
-    "use the same shapes in every batch (nn.where or a mask in place of slices)";
+// Advice for graphs that differ in shapes or operations.
+inline std::string_view same_shapes_advice(const ShortBatches& short_batches) {
+  return short_batches.lengths_differ ? "batches have as many tokens as their longest text: set data.tokens.padding: "
+                                        "max_length, or bucket for a "
+                                        "few sizes"
+                                      : "use the same shapes in every batch (nn.where or a mask in place of slices)";
+}
 
 // Advice on how to compile fewer graphs like this one, as the end of a sentence; empty if none holds in general.
 std::string_view advice_for(const Graph& graph, const ShortBatches& short_batches);

@@ -116,9 +116,10 @@ class RunAnalysis {
     const std::string when = are_structures ? fmt::format("in a run of {} training batches, last at batch {}",
                                                           figures_.batches, newest.first_step)
                                             : fmt::format("last at training batch {}", newest.first_step);
-    texts_.push_back(fmt::format("{} caused {}, {}: {}{}; {}", kind.who, text_of(found), when, newest.cause.text,
-                                 kind.names_line ? place_of(newest.cause.line) : "",
-                                 are_structures ? kSameShapes : advice_for(newest, figures_.short_batches)));
+    texts_.push_back(fmt::format(
+        "{} caused {}, {}: {}{}; {}", kind.who, text_of(found), when, newest.cause.text,
+        kind.names_line ? place_of(newest.cause.line) : "",
+        are_structures ? same_shapes_advice(figures_.short_batches) : advice_for(newest, figures_.short_batches)));
   }
 
   void report_evaluation_reads() {

@@ -33,10 +33,12 @@ bool BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots, const
   if (!order_.set_epoch(at_.epoch, leaves)) return false;
   const DataPlan& plan = at_.start == 0 ? whole_ : rest_;
   slot.slice = share(plan, spec_.rank);
-  slots.lay_out(slot, slot.slice.size());
+  const int64_t length = this->length(plan);
+  slots.lay_out(slot, slot.slice.size(), length);
   if (!stream_) sample_ids(slot.slice, order_, slot.rows.ids);
   slot.batch = {.position = at_,
                 .size = slot.slice.size(),
+                .length = length,
                 .largest = plan.largest_share(at_.step),
                 .samples = plan.consumed(at_.step + 1) - plan.consumed(at_.step),
                 .repeats = repeats(plan),
@@ -57,6 +59,19 @@ Slice BatchMaker::share(const DataPlan& plan, int64_t rank) const {
   if (spec_.without_repeats) slice.repeats = 0;
   if (slice.size() == 0 && spec_.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
   return slice;
+}
+
+// Number of tokens per sample in the current step: that of the longest sample of any rank, so that all ranks compute
+// with the same shapes. It depends on the plan only.
+int64_t BatchMaker::length(const DataPlan& plan) const {
+  if (!dataset_.has_lengths()) return 0;
+  int64_t longest = 0;
+  for (int64_t rank = 0; rank < plan.spec().processes; ++rank) {
+    const Slice slice = share(plan, rank);
+    for (int64_t i = 0; i < slice.size(); ++i)
+      longest = std::max(longest, dataset_.length_of(order_[slice.position(i)]));
+  }
+  return dataset_.padded_length(longest);
 }
 
 // Number of padding samples of all ranks in the current step. Only the last step has any, unless the global batch is

@@ -41,15 +41,17 @@ BatchLayout::BatchLayout(const Dataset& dataset, int64_t most) {
 BatchSlots::BatchSlots(const BatchLayout& layout, int64_t count)
     : layout_(layout), slots_(static_cast<size_t>(count)), memory_(zeroed(slots_.size() * layout.bytes)) {}
 
-void BatchSlots::lay_out(BatchSlot& slot, int64_t size) {
+void BatchSlots::lay_out(BatchSlot& slot, int64_t size, int64_t length) {
   const auto count = static_cast<size_t>(size);
   std::byte* const memory = memory_.get() + static_cast<size_t>(&slot - slots_.data()) * layout_.bytes;
   slot.rows = {.ids = values_at<int64_t>(memory + layout_.ids, count),
                .inputs = {},
                .classes = values_at<int64_t>(memory + layout_.labels, count * layout_.class_labels),
                .targets = values_at<float>(memory + layout_.labels, count * layout_.targets)};
-  for (size_t i = 0; i < kMaxInputs; ++i)
-    slot.rows.inputs[i] = {memory + layout_.inputs[i], count * layout_.input_bytes[i]};
+  for (size_t i = 0; i < kMaxInputs; ++i) {
+    const size_t bytes = length > 0 ? static_cast<size_t>(length) * sizeof(int64_t) : layout_.input_bytes[i];
+    slot.rows.inputs[i] = {memory + layout_.inputs[i], layout_.input_bytes[i] > 0 ? count * bytes : 0};
+  }
   slot.weights = values_at<float>(memory + layout_.weights, count);
 }
 

@@ -48,8 +48,8 @@ class BatchSlots {
   BatchSlots(const BatchLayout& layout, int64_t count);
 
   BatchSlot& operator[](int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
-  // Assigns memory for a batch of `size` samples to a slot.
-  void lay_out(BatchSlot& slot, int64_t size);
+  // Assigns memory for a batch of `size` samples to a slot. `length`: as Batch::length.
+  void lay_out(BatchSlot& slot, int64_t size, int64_t length);
 
  private:
   struct Free {

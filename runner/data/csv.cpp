@@ -5,6 +5,7 @@
 #include "runner/data/csv_rows.h"
 #include "runner/data/data_format.h"
 #include "runner/data/labels.h"
+#include "runner/data/row_texts.h"
 #include "runner/data/stream.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
@@ -30,7 +31,18 @@ void take_rows(CsvRows& rows, LabelColumn::Keep keep, Storage& storage, const st
   rows.describe(storage);
 }
 
+Storage read_texts(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  CsvRows rows(spec, options);
+  Storage storage;
+  RowTexts texts(storage, options, spec.path);
+  take_rows(rows, LabelColumn::Keep::kLabels, storage, spec.path,
+            [&] { texts.add(rows.texts(), rows.line(), rows.rejection()); });
+  texts.finish();
+  return storage;
+}
+
 Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  if (!spec.text_columns.empty()) return read_texts(spec, options);
   CsvRows rows(spec, options);
   Storage storage;
   take_rows(rows, LabelColumn::Keep::kLabels, storage, spec.path, [&] {
@@ -88,6 +100,11 @@ constexpr StreamDef kCsvStream{.count = count_csv, .open = [](const Storage& sto
 }  // namespace
 
 const DataFormatDef kCsvFormat{.format = schema::DataFormat::kCsv,
+                               .sources = kOnePath,
+                               .read = read_csv,
+                               .stream = &kCsvStream,
+                               .sample_count = kNoSampleCount};
+const DataFormatDef kTsvFormat{.format = schema::DataFormat::kTsv,
                                .sources = kOnePath,
                                .read = read_csv,
                                .stream = &kCsvStream,

@@ -15,7 +15,8 @@ constexpr size_t kLongestRecord = size_t{1} << 26;
 
 }  // namespace
 
-CsvLexer::CsvLexer(formats::InputFile& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
+CsvLexer::CsvLexer(formats::InputFile& input, char delimiter, Quotes quotes)
+    : input_(input), delimiter_(delimiter), quotes_(quotes), window_(kWindow) {
   read_more();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;
@@ -51,9 +52,10 @@ bool CsvLexer::lex(std::vector<std::string_view>& fields) {
   const char* const record = window_.data() + begin_;
   const char* const end = window_.data() + end_;
   const char delimiter = delimiter_;
+  const bool encloses = quotes_ == Quotes::kEnclose;
   for (const char* at = record; at != end; ++at) {
     const char* const start = at;
-    if (*at == '"') {
+    if (encloses && *at == '"') {
       at = lex_quoted(at + 1, fields);
       if (at == nullptr) return false;
     } else {

@@ -13,9 +13,12 @@
 
 namespace runner::data {
 
+enum class Quotes : bool { kAsText, kEnclose };
+
 class CsvLexer {
  public:
-  CsvLexer(formats::InputFile& input, char delimiter);
+  // `quotes`: whether quotes enclose fields, or are text, as in TSV files.
+  CsvLexer(formats::InputFile& input, char delimiter, Quotes quotes = Quotes::kEnclose);
 
   // Reads the next record; its fields are valid until the next call. Returns false at the end of the file. Throws
   // Error(kData) "FILE:LINE: …" for an unclosed quote, text after a closing quote, a NUL byte, or a record of more than
@@ -44,6 +47,7 @@ class CsvLexer {
 
   formats::InputFile& input_;
   char delimiter_;
+  Quotes quotes_;
   std::vector<char> window_;
   int64_t window_byte_ = 0;  // offset in the data of the start of the window
   size_t begin_ = 0;         // start of the current record

@@ -20,6 +20,11 @@ using schema::Missing;
 
 constexpr size_t kListedColumns = 10;
 
+// In a TSV file, fields are cut at tabs, and quotes are text.
+bool is_tsv(const schema::DatasetSpec& spec) {
+  return spec.format == schema::DataFormat::kTsv;
+}
+
 std::string columns_text(const std::vector<std::string>& names) {
   std::string text = "the columns are ";
   for (size_t i = 0; i < std::min(names.size(), kListedColumns); ++i) text += (i > 0 ? ", " : "") + in_quotes(names[i]);
@@ -40,7 +45,11 @@ std::string percent_text(int64_t part, int64_t whole) {
 }  // namespace
 
 CsvRows::CsvRows(const schema::DatasetSpec& spec, const ReadOptions& options)
-    : spec_(spec), options_(options), input_(spec.path), lexer_(input_, spec.delimiter) {
+    : spec_(spec),
+      options_(options),
+      input_(spec.path),
+      lexer_(input_, is_tsv(spec) ? '\t' : spec.delimiter, is_tsv(spec) ? Quotes::kAsText : Quotes::kEnclose),
+      delimiter_(is_tsv(spec) ? '\t' : spec.delimiter) {
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
   skip_separator_line();
   refuse_carriage_returns();
@@ -67,7 +76,7 @@ void CsvRows::skip_separator_line() {
     refuse("the file says {}; {}", in_quotes(first),
            options_.remedy(
                "set delimiter to " + in_quotes(first.substr(kKey.size())),
-               fmt::format("write it with the delimiter {} of the training data", in_quotes({&spec_.delimiter, 1}))));
+               fmt::format("write it with the delimiter {} of the training data", in_quotes({&delimiter_, 1}))));
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
 }
 
@@ -82,6 +91,7 @@ void CsvRows::refuse_carriage_returns() {
 std::vector<std::string> CsvRows::wanted_names() const {
   std::vector<std::string> wanted = options_.feature_names;
   for (const Column& column : spec_.features) wanted.push_back(column.name);
+  for (const Column& column : spec_.text_columns) wanted.push_back(column.name);
   if (spec_.label) wanted.push_back(spec_.label->name);
   std::erase(wanted, "");
   return wanted;
@@ -100,6 +110,10 @@ bool CsvRows::are_columns_named(const Record& names) const {
 bool CsvRows::first_row_is_header() {
   if (spec_.header != Header::kAuto) return spec_.header == Header::kTrue;
   if (are_columns_named(record_)) return true;
+  if (!spec_.text_columns.empty()) {
+    if (!wanted_names().empty()) return true;
+    refuse("is the first row a header or data? set header: true or header: false");
+  }
   const auto last = static_cast<int64_t>(width_) - 1;
   int64_t label = options_.labels == LabelsAs::kFeatures || width_ == 1 ? -1 : last;
   if (spec_.label && spec_.label->name.empty())
@@ -158,39 +172,50 @@ std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
 // Says at which character a file with a single column is cut, and the one that it seems to need.
 std::string CsvRows::delimiter_hint() const {
   if (width_ > 1) return "";
-  std::string text = fmt::format("; fields are cut at {}", in_quotes({&spec_.delimiter, 1}));
+  std::string text = fmt::format("; fields are cut at {}", in_quotes({&delimiter_, 1}));
   const std::string_view line = names_.empty() ? record_[0] : names_[0];
   for (const char other : {';', '\t', '|', ','})
-    if (line.find(other) != line.npos)
+    if (!is_tsv(spec_) && line.find(other) != line.npos)
       return text +
              options_.remedy(fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other)),
                              ", as in the training data: change the delimiter of the file");
   return text;
 }
 
+std::vector<size_t> CsvRows::columns_of(const std::vector<Column>& columns) {
+  std::vector<size_t> indices;
+  for (const Column& column : columns) indices.push_back(*locate(column, true));
+  return indices;
+}
+
 void CsvRows::choose_columns() {
+  texts_ = columns_of(spec_.text_columns);
   if (has_header_ && !options_.feature_names.empty()) {
     for (const std::string& name : options_.feature_names) features_.push_back(*locate(name, true));
   } else {
-    for (const Column& column : spec_.features) features_.push_back(*locate(column, true));
+    features_ = columns_of(spec_.features);
   }
   label_ = choose_label();
-  const bool all = features_.empty();
+  const bool all = features_.empty() && texts_.empty();
   const std::optional<size_t> left_out = label_;
   if (options_.labels == LabelsAs::kFeatures || options_.predicts) label_.reset();
   for (size_t column = 0; all && column < width_; ++column) {
     if (column != left_out) features_.push_back(column);
   }
-  if (features_.empty()) refuse("the file has no column except the label{}", delimiter_hint());
+  if (features_.empty() && texts_.empty()) refuse("the file has no column except the label{}", delimiter_hint());
   check_names(all);
   std::vector<size_t> sorted = used_columns();
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) refuse("column {} is used twice", name_of(*twice));
+  if (twice == sorted.end()) return;
+  const bool by_default = !texts_.empty() && label_ == *twice && !spec_.label;
+  refuse("column {} is used twice{}", name_of(*twice),
+         by_default ? ": the label is the last column by default; name it with label" : "");
 }
 
 std::vector<size_t> CsvRows::used_columns() const {
   std::vector<size_t> used = features_;
+  used.insert(used.end(), texts_.begin(), texts_.end());
   if (label_) used.push_back(*label_);
   return used;
 }
@@ -223,8 +248,11 @@ std::optional<size_t> CsvRows::choose_label() {
   if (!is_read) return std::nullopt;
   if (has_header_ && !options_.label_name.empty()) return locate(options_.label_name, required);
   const size_t last = width_ - 1;
-  const bool taken = std::find(features_.begin(), features_.end(), last) != features_.end() ||
-                     (features_.empty() && static_cast<int64_t>(width_) == options_.feature_count);
+  const auto has = [&](const std::vector<size_t>& columns) {
+    return std::ranges::find(columns, last) != columns.end();
+  };
+  const bool taken =
+      has(features_) || has(texts_) || (features_.empty() && static_cast<int64_t>(width_) == options_.feature_count);
   if (taken && !required) return std::nullopt;
   return last;
 }
@@ -262,6 +290,8 @@ void CsvRows::go_to(const SamplePlace& place, int64_t sample) {
 // Returns false if a value is missing and the row is dropped.
 bool CsvRows::read_row() {
   if (record_.size() != width_) refuse_width();
+  text_values_.clear();
+  for (const size_t column : texts_) text_values_.emplace_back(record_[column]);
   return read_features() && read_label();
 }
 
@@ -354,7 +384,8 @@ bool CsvRows::has_number_feature() {
 // Reports all columns with missing values. Reads the rest of the file to count them.
 void CsvRows::refuse_missing() {
   std::vector<int64_t> gaps(width_);  // rows without a value, by column
-  const std::vector<size_t> used = used_columns();
+  std::vector<size_t> used = used_columns();
+  std::erase_if(used, [&](size_t column) { return std::ranges::find(texts_, column) != texts_.end(); });
   const int64_t here = lexer_.line();
   int64_t rows = samples_;
   do {
@@ -373,7 +404,7 @@ void CsvRows::refuse_missing() {
   fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; {}", spec_.path, here,
        fmt::join(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(listed), ", "),
        texts.size() > listed ? fmt::format(", … ({} columns)", texts.size()) : "",
-       options_.remedy(of_label ? "set missing: drop" : "set missing: drop or missing: mean",
+       options_.remedy(of_label || !texts_.empty() ? "set missing: drop" : "set missing: drop or missing: mean",
                        "fill them in, or remove the rows"));
 }
 

@@ -38,6 +38,8 @@ class CsvRows {
   // decimal point, empty if there is no label.
   std::span<const float> features() const { return values_; }
   std::string_view label() const { return label_text_; }
+  // The fields of the text columns; empty without spec.text_columns.
+  const std::vector<std::string>& texts() const { return text_values_; }
   int64_t line() const { return lexer_.line(); }
 
   // With options.predicts: why the row cannot be used; empty if it can.
@@ -71,7 +73,8 @@ class CsvRows {
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
   std::string delimiter_hint() const;
-  std::vector<size_t> used_columns() const;  // features, then the label
+  std::vector<size_t> used_columns() const;  // features or texts, then the label
+  std::vector<size_t> columns_of(const std::vector<schema::Column>& columns);
 
   bool read_row();
   void read_any_row();
@@ -95,7 +98,9 @@ class CsvRows {
   bool has_first_row_ = false;  // record_ is the unread first row of a file without a header
   size_t width_ = 0;
   std::vector<std::string> names_;  // of all columns; empty without a header
-  std::vector<size_t> features_;
+  char delimiter_;
+  std::vector<size_t> features_, texts_;
+  std::vector<std::string> text_values_;
   std::optional<size_t> label_;
   std::optional<Narrowing> narrowing_;
   std::vector<float> values_;

@@ -1,10 +1,13 @@
 #include "runner/data/data_file.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <glob.h>
 
 #include "runner/data/data_format.h"
+#include "schema/base/error.h"
 #include "schema/base/file.h"
 
 namespace runner::data {
@@ -16,13 +19,50 @@ FileStamp stamp_of(const std::string& path) {
   return {bytes, std::filesystem::last_write_time(path, error).time_since_epoch().count()};
 }
 
+namespace {
+
+std::vector<std::string> files_in(const std::filesystem::path& folder) {
+  std::vector<std::string> files;
+  for (auto at = std::filesystem::recursive_directory_iterator(folder); at != std::filesystem::end(at); ++at) {
+    const bool is_hidden = at->path().filename().string().starts_with('.');
+    if (is_hidden && at->is_directory()) at.disable_recursion_pending();
+    if (!is_hidden && at->is_regular_file()) files.push_back(at->path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  std::erase_if(files, [](const std::string& file) { return std::filesystem::is_directory(file); });
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> files_at(const std::string& path) {
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const bool is_pattern = path.find_first_of("*?[") != path.npos && !std::filesystem::exists(path, ignored);
+  if (!is_folder && !is_pattern) return {path};
+  std::vector<std::string> files = is_folder ? files_in(path) : matches_of(path);
+  RUN_CHECK(!files.empty(), ErrorKind::kData, "{}: {}", path,
+            is_folder ? "the folder has no files" : "no file matches");
+  return files;
+}
+
 std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::string& name) {
   std::vector<DataFile> files;
   const std::span<const Source> sources = definition_of(spec.format).sources;
   for (const Source& source : sources) {
     const std::string& path = source.path_in(spec);
     if (path.empty() || (source.contents == Contents::kLabels && spec.reconstructs)) continue;
-    files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), path, stamp_of(path), 0});
+    const bool is_text = spec.format == schema::DataFormat::kText;
+    for (const std::string& file : is_text ? files_at(path) : std::vector{path})
+      files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), file, stamp_of(file), 0});
   }
   return files;
 }

@@ -74,6 +74,8 @@ void set_paths(schema::DatasetSpec& spec, std::string_view paths, bool predicts)
 // The formats of the recipe, one row each: the enumerator of schema::DataFormat without its k.
 #define RUNNER_DATA_FORMATS(FORMAT) \
   FORMAT(Csv)                       \
+  FORMAT(Tsv)                       \
+  FORMAT(Jsonl)                     \
   FORMAT(Idx)                       \
   FORMAT(Text)                      \
   FORMAT(Npy)                       \

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -89,7 +88,8 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       size_(rows_.empty() ? storage_->samples : static_cast<int64_t>(rows_.size())),
       all_(size_),
       outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
-      inputs_(encoding.inputs()) {
+      inputs_(encoding.inputs()),
+      padding_(encoding.has_lengths() ? encoding.texts->padding : schema::TokenPadding::kMaxLength) {
   const auto at = [](const std::vector<double>& values, size_t f) { return values.empty() ? 0 : values[f]; };
   for (size_t f = 0; f < encoding.center.size(); ++f)
     center_.push_back(static_cast<float>(encoding.center[f] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
@@ -131,6 +131,14 @@ std::string Dataset::overflow_text(float value, size_t feature) const {
                      center_[feature] + offset, factor_[feature]);
 }
 
+int64_t Dataset::length_of(int64_t id) const {
+  return storage_->rows->length(row(id));
+}
+
+int64_t Dataset::padded_length(int64_t longest) const {
+  return data::padded_length(padding_, longest, feature_shape().elements());
+}
+
 int64_t Dataset::row(int64_t id) const {
   RUN_ASSERT(!storage_->stream);
   RUN_CHECK(id >= 0 && id < size_, ErrorKind::kRun, "sample {} does not exist in {}, which has {}", id, name_, size_);
@@ -155,17 +163,18 @@ void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> fea
 }
 
 void Dataset::gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const {
-  const auto width = static_cast<size_t>(storage_->width());
+  if (ids.empty()) return;
+  const size_t width = tokens.size() / ids.size();
   for (size_t i = 0; i < ids.size(); ++i) storage_->read_tokens(row(ids[i]), tokens.subspan(i * width, width));
 }
 
 void Dataset::gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const {
+  if (ids.empty()) return;
   if (input > 0) {
-    const IdInput& more = storage_->more_inputs[input - 1];
-    const size_t bytes = more.input.bytes();
+    const std::span<int64_t> out = values_of<int64_t>(values);
+    const size_t width = out.size() / ids.size();
     for (size_t i = 0; i < ids.size(); ++i)
-      std::memcpy(values.data() + i * bytes,
-                  std::as_bytes(std::span(more.ids)).data() + static_cast<size_t>(row(ids[i])) * bytes, bytes);
+      storage_->read_further(input - 1, row(ids[i]), out.subspan(i * width, width));
   } else if (inputs_.front().vocabulary > 0) {
     gather_tokens(ids, values_of<int64_t>(values));
   } else {
@@ -222,6 +231,9 @@ std::vector<std::string> Dataset::warnings() const {
     texts.push_back(fmt::format("{}: {} of {} rows {} dropped: a value is missing", name_, dropped,
                                 dropped + storage_->samples, dropped == 1 ? "was" : "were"));
   }
+  if (storage_->rows && storage_->rows->truncated > 0)
+    texts.push_back(fmt::format("{}: {} of {} rows {} cut to {} tokens", name_, storage_->rows->truncated,
+                                storage_->samples, storage_->rows->truncated == 1 ? "was" : "were", storage_->width()));
   if (const int64_t filled = storage_->filled_values; filled > 0) {
     texts.push_back(fmt::format("{}: {} missing {} with the mean of {} column", name_, filled,
                                 filled == 1 ? "value was filled" : "values were filled",
@@ -236,6 +248,9 @@ Fingerprint Dataset::fingerprint() const {
   Sha256 hash;
   if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
+  if (s.rows)
+    for (const std::string& name : s.rows->characters) hash.update(name).update(std::string_view("\0", 1));
+  if (s.text.file) hash.update(s.text.file->bytes());
   hash.update(std::as_bytes(std::span(s.text.ids))).update(std::as_bytes(std::span(s.offsets)));
   const auto update = [&](size_t first_row, size_t rows) {
     const auto hash_rows = [&](const auto& values, size_t width) {
@@ -243,6 +258,12 @@ Fingerprint Dataset::fingerprint() const {
     };
     hash_rows(s.values, static_cast<size_t>(s.width()));
     hash_rows(s.bytes, static_cast<size_t>(s.width()));
+    if (s.rows) {
+      const auto end = static_cast<size_t>(s.rows->ends[first_row + rows - 1]);
+      const auto begin = static_cast<size_t>(s.rows->begin(static_cast<int64_t>(first_row)));
+      hash_rows(s.rows->ends, 1);
+      hash.update(bytes_of(s.rows->ids, begin, end - begin)).update(bytes_of(s.rows->segments, begin, end - begin));
+    }
     for (const IdInput& more : s.more_inputs) hash_rows(more.ids, static_cast<size_t>(more.input.shape.elements()));
     hash_rows(s.classes, static_cast<size_t>(s.label_width()));
     hash_rows(s.targets, static_cast<size_t>(s.outputs));

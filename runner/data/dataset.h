@@ -58,6 +58,11 @@ class Dataset {
   LabelKind label_kind() const;
   // Number of classes (as in the encoding) or of targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
+  // Whether batches have different numbers of tokens per sample (Encoding::has_lengths()), and then: the tokens of a
+  // sample, and those of each sample of a batch whose longest has `longest`.
+  bool has_lengths() const { return padding_ != schema::TokenPadding::kMaxLength; }
+  int64_t length_of(int64_t id) const;
+  int64_t padded_length(int64_t longest) const;
   // Number of class labels per sample: 1, or one per token of a text.
   int64_t label_width() const;
 
@@ -65,7 +70,8 @@ class Dataset {
   int64_t shuffle_buffer() const;
 
   // Write the samples `ids` (B) contiguously: features: (B, elements of feature_shape) f32; tokens: (B, elements) i64,
-  // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(). Only
+  // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(); if the
+  // data set has lengths, (B, T) i64 for any T that is not less than the length of a sample. Only
   // for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
@@ -111,6 +117,7 @@ class Dataset {
   int64_t all_ = 0;  // number of samples before thinned()
   int64_t outputs_ = 0;
   std::vector<SampleInput> inputs_;
+  schema::TokenPadding padding_ = schema::TokenPadding::kMaxLength;
   std::vector<float> center_;  // per feature; empty without normalisation
   std::vector<float> factor_;  // 1 / spread
 };

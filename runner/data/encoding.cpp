@@ -58,7 +58,8 @@ void check_sizes(const Encoding& encoding) {
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("fill_rest", encoding.fill_rest.size(), !encoding.fill_rest.empty(), width);
-  check("class_names", encoding.class_names.size(), !encoding.class_names.empty(), encoding.outputs);
+  check("class_names", encoding.class_names.size(), !encoding.class_names.empty(),
+        encoding.predicts_tokens ? encoding.vocabulary : encoding.outputs);
   check("class_values", encoding.class_values.size(), !encoding.class_values.empty(), encoding.outputs);
   check("balanced_weights", encoding.balanced_weights.size(), !encoding.balanced_weights.empty(), encoding.outputs);
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
@@ -118,6 +119,7 @@ std::string Encoding::to_json() const {
   if (reconstructs) document.emplace_back("reconstructs", true);
   if (has_token_labels()) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
+  if (texts) document.emplace_back("texts", texts->to_json());
   if (vocabulary != (predicts_tokens ? outputs : 0)) document.emplace_back("vocabulary", vocabulary);
   return json::compact(document);
 }
@@ -137,6 +139,7 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens ? encoding.outputs : 0);
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
+    if (const json::Value* texts = document.find("texts")) encoding.texts = TextEncoding::from_json(*texts);
     encoding.class_names = document.texts("class_names");
     if (document.find("class_values") != nullptr) encoding.class_values = document.integers("class_values");
     if (document.find("balanced_weights") != nullptr) encoding.balanced_weights = document.numbers("balanced_weights");

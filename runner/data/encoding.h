@@ -10,6 +10,7 @@
 
 #include "backends/tensor/shape.h"
 #include "runner/data/inputs.h"
+#include "runner/data/text_encoding.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::data {
@@ -21,6 +22,7 @@ struct Encoding {
   int64_t vocabulary = 0;                // number of token ids if the features are tokens; 0 if they are numbers
   int64_t sequence = 0;                  // number of tokens per sample if each has a label; 0 if labels are per sample
   std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
+  std::optional<TextEncoding> texts = {};  // if the samples are texts of text columns
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;           // number of classes, or of targets per sample
   bool reconstructs = false;     // the targets are the normalised features
@@ -49,6 +51,8 @@ struct Encoding {
   bool has_names() const { return !class_names.empty() && class_values.empty(); }
   // Whether the features are token ids, which are i64, rather than numbers.
   bool has_tokens() const { return vocabulary > 0; }
+  // Whether batches have different numbers of tokens per sample. Then that of feature_shape is the largest.
+  bool has_lengths() const { return texts && texts->padding != schema::TokenPadding::kMaxLength; }
   // Whether each token of a sample has a label.
   bool has_token_labels() const { return sequence > 0; }
   // Number of class labels per sample. The model computes `outputs` values for each.

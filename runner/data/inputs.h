@@ -1,6 +1,7 @@
 // The inputs that a data set gives a model: named tensors, the same for every batch.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,8 +23,22 @@ struct SampleInput {
   bool operator==(const SampleInput&) const = default;
 };
 
+// Shape of a batch, from which the shapes of its inputs follow.
+struct BatchShape {
+  int64_t samples = 0;
+  int64_t length = 0;  // tokens per sample if they differ between batches (Encoding::has_lengths()); 0: those of
+                       // SampleInput::shape
+
+  explicit(false) BatchShape(int64_t samples_ = 0, int64_t length_ = 0) : samples(samples_), length(length_) {}
+  auto operator<=>(const BatchShape&) const = default;
+};
+
 // The first input has this name: the features of a sample, or the tokens of a text.
 inline constexpr const char* kFeaturesName = "features";
+
+// The inputs of texts in addition to the tokens: 1, or 0 for a padding token; and the number of the text in a pair.
+inline constexpr const char* kMaskName = "attention_mask";
+inline constexpr const char* kSegmentsName = "token_type_ids";
 
 // Largest number of inputs.
 inline constexpr size_t kMaxInputs = 4;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "backends/runtime/available_memory.h"
@@ -96,7 +97,7 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{0}: expected features {2} like the training data, got {1}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
-  RUN_CHECK(std::ranges::equal(storage.more_inputs, encoding.more_inputs, {}, &IdInput::input), ErrorKind::kData,
+  RUN_CHECK(storage.further_inputs() == encoding.more_inputs, ErrorKind::kData,
             "{}: samples have other inputs than those of the training data", name);
   if (storage.label_kind == LabelKind::kNone) return;
   const bool classes = encoding.label_kind == LabelKind::kClass;
@@ -120,7 +121,7 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
           .eval = true,
           .feature_names = encoding.feature_names,
           .label_name = encoding.label_name,
-          .feature_count = encoding.feature_shape.elements(),
+          .feature_count = encoding.texts ? 0 : encoding.feature_shape.elements(),
           .normalized = encoding.normalize != schema::Normalize::kNone};
 }
 
@@ -136,7 +137,7 @@ Encoding encoding_of(const Storage& train) {
   encoding.feature_shape = train.feature_shape;
   encoding.vocabulary = train.vocabulary;
   encoding.sequence = train.sequence;
-  for (const IdInput& more : train.more_inputs) encoding.more_inputs.push_back(more.input);
+  encoding.more_inputs = train.further_inputs();
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
   encoding.reconstructs = train.targets_are_features;
@@ -171,25 +172,67 @@ void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed
   sections.eval = std::make_shared<Storage>(std::move(parts.eval));
 }
 
-Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, bool has_recipe) {
+// How a section becomes tokens, if it is text: data.tokens, or the tokenizer of its own.
+std::optional<schema::TokensSpec> tokens_of(const schema::DatasetSpec& section,
+                                            const std::optional<schema::TokensSpec>& tokens) {
+  if (section.format != schema::DataFormat::kText || !has_tokenizer(section)) return tokens;
+  return schema::TokensSpec{.tokenizer = section.tokens, .padding = schema::TokenPadding::kMaxLength};
+}
+
+// Opens the tokenizer. `known`: encoding of the run, or null.
+std::optional<TextTokenizer> tokenizer_of(const std::optional<schema::TokensSpec>& tokens, const Encoding* known) {
+  if (!tokens) return std::nullopt;
+  return std::make_optional<TextTokenizer>(*tokens, known != nullptr && known->texts ? &*known->texts : nullptr);
+}
+
+// Completes the encoding of texts: the vocabulary of a tokenizer of characters has those of both sections, or is that
+// of the run.
+void encode_texts(Sections& sections, const TextTokenizer& tokenizer, const Encoding* known) {
+  Encoding& encoding = sections.encoding;
+  encoding.texts = tokenizer.encoding();
+  std::vector<std::string>& characters = encoding.texts->characters;
+  characters = sections.train->rows->characters;
+  if (known != nullptr && known->texts)
+    characters = known->texts->characters;
+  else if (const Storage* const other = sections.other())
+    characters = merged(characters, other->rows->characters);
+  use_characters(*sections.train->rows, characters, "data.train");
+  if (Storage* const other = sections.other()) use_characters(*other->rows, characters, "data.eval");
+  if (!characters.empty()) encoding.vocabulary = std::ssize(characters);
+}
+
+Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, const Encoding* known,
+                       bool has_recipe) {
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
+  const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec.train, spec.tokens), known);
   Sections sections;
   sections.options = {.labels = labels,
                       .seed = seed,
                       .has_recipe = has_recipe,
-                      .normalized = spec.normalize != schema::Normalize::kNone};
+                      .normalized = spec.normalize != schema::Normalize::kNone,
+                      .tokenizer = tokenizer ? &*tokenizer : nullptr};
   sections.train = std::make_shared<Storage>(read(spec.train, sections.options, buffer, "data.train"));
   sections.files = sections.train->files;
   Encoding& encoding = sections.encoding = encoding_of(*sections.train);
   encoding.normalize = spec.normalize;
   if (spec.eval.has_value()) {
-    sections.eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
+    const bool is_text = spec.train.format == schema::DataFormat::kText && spec.eval->format == spec.train.format;
+    RUN_CHECK(!is_text || spec.eval->tokens == spec.train.tokens, ErrorKind::kRecipe,
+              "data.eval.tokens is {}, but data.train.tokens is {}", spec.eval->tokens, spec.train.tokens);
+    ReadOptions options = same_as(encoding, seed, false);
+    options.tokenizer = sections.options.tokenizer;
+    sections.eval = std::make_shared<Storage>(read(*spec.eval, options, buffer, "data.eval"));
     sections.files.insert(sections.files.end(), sections.eval->files.begin(), sections.eval->files.end());
     about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
     if (encoding.predicts_tokens) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
     about_key("data.split", [&] { split_train(sections, spec, seed); });
   }
+  if (sections.train->rows)
+    encode_texts(sections, *tokenizer, known);
+  else if (tokenizer)
+    encoding.texts = tokenizer->encoding();
+  sections.options.tokenizer = nullptr;
   return sections;
 }
 
@@ -278,7 +321,7 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
           const Encoding* known, bool has_recipe) {
-  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), has_recipe);
+  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), known, has_recipe);
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
   std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
@@ -326,6 +369,9 @@ Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe) 
   Data data = about_key("data.train", [&] {
     return load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe);
   });
+  // Rows of the model's embedding that no token has are outputs, but never labels.
+  if (data.encoding.predicts_tokens && recipe.model.vocabulary)
+    data.encoding.outputs = std::max(data.encoding.outputs, *recipe.model.vocabulary);
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
@@ -354,14 +400,17 @@ uint64_t data_seed(const schema::Recipe& recipe) {
 }
 
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool predicts, int64_t shuffle_buffer) {
+                     bool predicts, int64_t shuffle_buffer, const std::optional<schema::TokensSpec>& tokens) {
+  const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec, tokens), &encoding);
   schema::DatasetSpec file = spec;
   if (predicts) file.missing = encoding.fill.empty() ? schema::Missing::kError : schema::Missing::kMean;
   ReadOptions options = same_as(encoding, seed, predicts);
   options.has_recipe = false;
+  options.tokenizer = tokenizer ? &*tokenizer : nullptr;
   if (predicts) options.offsets = offsets_of(encoding, spec.scale.value_or(1));
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
+  if (storage->rows) use_characters(*storage->rows, encoding.texts->characters, name);
   storage->classes_are_tokens ? use_vocabulary(*storage, encoding.class_names, name)
                               : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);

@@ -59,9 +59,11 @@ uint64_t data_seed(const schema::Recipe& recipe);
 // - `predicts`: labels are neither needed nor read, missing values are filled if the training data's were, and rows
 //   that cannot be used stay (Storage::rejected).
 // - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a stream.
+// - `tokens`: data.tokens of the run.
 //
 // Throws Error(kData) if the feature shape differs from the encoding's, or if a class is unknown.
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool predicts = false, int64_t shuffle_buffer = 0);
+                     bool predicts = false, int64_t shuffle_buffer = 0,
+                     const std::optional<schema::TokensSpec>& tokens = std::nullopt);
 
 }  // namespace runner::data

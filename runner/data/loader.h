@@ -38,16 +38,20 @@ struct Position {
 struct Batch {
   Position position;
   int64_t size = 0;
+  int64_t length = 0;   // tokens per sample if they differ between batches (Dataset::has_lengths()); else 0
   int64_t largest = 0;  // largest batch of any rank in this step
   int64_t samples = 0;  // number of samples of all ranks in this step, without padding
   int64_t repeats = 0;  // number of padding samples of all ranks in this step, including those of otherwise empty
                         // batches
   bool last_of_epoch = false;
-  std::array<std::span<const std::byte>, kMaxInputs> inputs;  // (B, …) of each of Dataset::inputs(); else empty
+  std::array<std::span<const std::byte>, kMaxInputs> inputs;  // (B, …) of each of Dataset::inputs(), or
+                                                              // (B, length); else empty
   std::span<const int64_t> classes = {};                      // (B) with LabelKind::kClass; (B, T) for a text
   std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget
   std::span<const float> weights;                             // (B): 1, or 0 for a padding sample
   std::span<const int64_t> ids;                               // (B): rows of the file (Dataset::file_row)
+
+  BatchShape shape() const { return {size, length}; }
 
   // The first input: (B, …) features, or (B, T) tokens of a text.
   std::span<const float> features() const { return values_of<float>(inputs[0]); }

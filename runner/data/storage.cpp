@@ -25,15 +25,47 @@ void Storage::read_row(int64_t row, std::span<float> out) const {
   }
 }
 
+std::vector<SampleInput> Storage::further_inputs() const {
+  std::vector<SampleInput> inputs;
+  for (const IdInput& more : more_inputs) inputs.push_back(more.input);
+  if (rows.has_value())
+    for (const char* name : {kMaskName, kSegmentsName})
+      inputs.push_back({name, backends::DType::kI64, feature_shape, 2});
+  return inputs;
+}
+
+void Storage::read_further(size_t input, int64_t row, std::span<int64_t> out) const {
+  if (!rows.has_value()) {
+    std::copy_n(more_inputs[input].ids.begin() + row * std::ssize(out), out.size(), out.begin());
+    return;
+  }
+  const bool is_mask = input == 0;
+  const auto length = static_cast<size_t>(rows->length(row));
+  const auto begin = rows->segments.begin() + rows->begin(row);
+  for (size_t i = 0; i < length; ++i) out[i] = is_mask ? 1 : begin[static_cast<ptrdiff_t>(i)];
+  std::ranges::fill(out.subspan(length), 0);
+}
+
 void Storage::read_tokens(int64_t row, std::span<int64_t> out) const {
-  std::copy_n(text.ids.begin() + row * text.stride, out.size(), out.begin());
+  if (rows.has_value()) {
+    const int64_t length = rows->length(row);
+    std::copy_n(rows->ids.begin() + rows->begin(row), length, out.begin());
+    std::ranges::fill(out.subspan(static_cast<size_t>(length)), rows->padding_id);
+    return;
+  }
+  text.read(row * text.stride, out);
+}
+
+void TokenText::read(int64_t at, std::span<int64_t> out) const {
+  if (file) return file->read(at, out);
+  std::copy_n(ids.begin() + at, out.size(), out.begin());
 }
 
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   if (rule.has_value()) {
     out[0] = rule->label(row);
   } else if (classes_are_tokens) {
-    std::copy_n(text.ids.begin() + row * text.stride + 1, out.size(), out.begin());
+    text.read(row * text.stride + 1, out);
   } else {
     std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());
   }

@@ -16,6 +16,8 @@
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
 #include "runner/data/synthetic.h"
+#include "runner/data/token_file.h"
+#include "runner/data/token_rows.h"
 #include "schema/base/large_array.h"
 
 namespace runner::data {
@@ -33,6 +35,7 @@ struct ReadOptions {
   bool normalized = false;  // whether the data are normalised after reading (narrowing.h)
   // Before scaling: those of an earlier pass, or of the training data; empty: none yet.
   std::vector<double> offsets = {};
+  const TextTokenizer* tokenizer = nullptr;  // of data.tokens; null without text columns
 
   // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
   std::string remedy(std::string_view setting, std::string_view change) const;
@@ -54,8 +57,12 @@ struct StreamedSource {
 
 // A tokenized text. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
-  std::vector<uint32_t> ids;  // empty for a stream
-  int64_t stride = 0;         // 0 if the data is no such text
+  std::vector<uint32_t> ids;           // empty for a stream, and if the tokens are in a file
+  int64_t stride = 0;                  // 0 if the data is no such text
+  std::optional<TokenFile> file = {};  // with tokens: ids
+
+  // Writes the tokens from `at` on.
+  void read(int64_t at, std::span<int64_t> out) const;
 };
 
 // An i64 input in addition to the features, such as an attention mask.
@@ -83,6 +90,7 @@ struct Storage {
   std::optional<Synthetic> rule;
   std::optional<StreamedSource> stream;  // includes the labels
   TokenText text;                        // includes the labels
+  std::optional<TokenRows> rows;         // texts of text columns
   float scale = 1;                       // factor for `bytes`
   std::vector<IdInput> more_inputs;      // not of a stream
 
@@ -113,12 +121,16 @@ struct Storage {
   int64_t width() const { return feature_shape.elements(); }
   // Whether the samples are windows of one text, which may overlap, rather than rows.
   bool is_windowed() const { return text.stride > 0; }
+  // The inputs in addition to the features or tokens.
+  std::vector<SampleInput> further_inputs() const;
   // Number of class labels per sample.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
   // Writes the features of a row before normalisation. `out`: (width) f32. Not for tokens.
   void read_row(int64_t row, std::span<float> out) const;
-  // Writes the tokens of a row. `out`: (width) i64.
+  // Writes the tokens of a row. `out`: (width) i64; for rows of texts, at least as long as the row.
   void read_tokens(int64_t row, std::span<int64_t> out) const;
+  // Writes an input of further_inputs() of a row. `out`: as for the tokens, or of the shape of the input.
+  void read_further(size_t input, int64_t row, std::span<int64_t> out) const;
   // Writes the classes of a row. `out`: (label_width) i64.
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };

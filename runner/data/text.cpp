@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "runner/data/data_file.h"
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
 #include "runner/formats/input_file.h"
@@ -18,6 +19,8 @@
 namespace runner::data {
 namespace {
 
+// Values of `tokens` that are no paths.
+constexpr std::string_view kCharactersWord = "characters", kBytesWord = "bytes", kIdsWord = "ids";
 constexpr int64_t kByteTokens = 256;
 constexpr size_t kWindowBytes = size_t{1} << 16;
 constexpr size_t kLongestCharacter = 4;
@@ -46,7 +49,7 @@ class Seen {
 class TextTokens {
  public:
   // `options` must outlive this object.
-  TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options);
+  TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& file);
 
   // Returns false at the end of the file.
   bool next(uint32_t& token);
@@ -67,8 +70,8 @@ class TextTokens {
   int64_t window_byte_ = 0;
 };
 
-TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options)
-    : bytes_(spec.tokens == schema::Tokens::kBytes), options_(options), input_(spec.path) {
+TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& file)
+    : bytes_(spec.tokens == kBytesWord), options_(options), input_(file) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes_ || !fill()) return;
   RUN_CHECK(!is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
@@ -154,7 +157,7 @@ class TextSamples {
 };
 
 TextSamples::TextSamples(const StreamedSource& source, const TokenNumbers& numbers)
-    : tokens_(source.spec, source.options),
+    : tokens_(source.spec, source.options, source.spec.path),
       numbers_(numbers),
       size_(static_cast<size_t>(source.spec.sequence_length) + 1),
       stride_(stride_of(source.spec)) {}
@@ -181,7 +184,7 @@ void TextSamples::go_to(int64_t byte) {
 }
 
 std::string_view unit(const schema::DatasetSpec& spec) {
-  return spec.tokens == schema::Tokens::kBytes ? "bytes" : "characters";
+  return spec.tokens == kBytesWord ? "bytes" : spec.tokens == kCharactersWord ? "characters" : "tokens";
 }
 
 void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec, const ReadOptions& options) {
@@ -191,8 +194,9 @@ void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& s
             options.remedy("use a larger stride", "divide the file"));
 }
 
-// Returns the storage of a text without its tokens.
-Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t tokens, const Seen& seen) {
+// Returns the storage of a text without its tokens. `vocabulary`: number of token ids; 0 for characters.
+Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t tokens, int64_t vocabulary,
+                  const Seen& seen) {
   Storage storage;
   storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
   check_samples(storage.samples, tokens, spec, options);
@@ -200,22 +204,75 @@ Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, i
   storage.text.stride = stride_of(spec);
   storage.sequence = spec.sequence_length;
   storage.label_kind = LabelKind::kClass;
-  if (spec.tokens == schema::Tokens::kCharacters) storage.class_names = seen.names();
-  storage.vocabulary = storage.class_names.empty() ? kByteTokens : std::ssize(storage.class_names);
+  if (vocabulary == 0) storage.class_names = seen.names();
+  storage.vocabulary = vocabulary > 0 ? vocabulary : std::ssize(storage.class_names);
   storage.outputs = storage.vocabulary;
   storage.classes_are_tokens = true;
   return storage;
 }
 
+int64_t vocabulary_of(const schema::DatasetSpec& spec) {
+  return spec.tokens == kBytesWord ? kByteTokens : 0;
+}
+
+// Reads the tokens of token ids in a file.
+Storage read_ids(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  const int64_t vocabulary = spec.vocabulary.value_or(0);
+  RUN_CHECK(vocabulary > 0, ErrorKind::kRecipe, "{}: tokens: ids needs vocabulary, the number of token ids", spec.path);
+  TokenFile file(spec.path);
+  file.check(vocabulary);
+  Storage storage = described(spec, options, file.size(), vocabulary, {});
+  storage.text.file = std::move(file);
+  return storage;
+}
+
+// Returns the documents of a text: its parts between separators, without empty ones.
+std::vector<std::string_view> documents_of(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> documents;
+  while (!text.empty()) {
+    const size_t end = separator.empty() ? text.size() : std::min(text.find(separator), text.size());
+    if (end > 0) documents.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
+  }
+  return documents;
+}
+
+Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  std::vector<uint32_t> all;
+  for (const std::string& path : files_at(spec.path)) {
+    formats::InputFile input(path);
+    std::string text;
+    for (size_t got = kWindowBytes; got == kWindowBytes;) {
+      const size_t before = text.size();
+      text.resize(before + kWindowBytes);
+      got = input.read(std::as_writable_bytes(std::span(text).subspan(before)));
+      text.resize(before + got);
+    }
+    RUN_CHECK(!is_utf16(text), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", path);
+    try {
+      options.tokenizer->add_documents(documents_of(text, spec.document_separator), all);
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: {}", path, error.message());
+    }
+  }
+  Storage storage = described(spec, options, std::ssize(all), options.tokenizer->vocabulary(), {});
+  storage.text.ids = std::move(all);
+  return storage;
+}
+
 Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
-  TextTokens tokens(spec, options);
+  if (spec.tokens == kIdsWord) return read_ids(spec, options);
+  if (has_tokenizer(spec)) return read_documents(spec, options);
   std::vector<uint32_t> all;
   Seen seen;
-  for (uint32_t token = 0; tokens.next(token);) {
-    all.push_back(token);
-    seen.add(token);
+  for (const std::string& path : files_at(spec.path)) {
+    TextTokens tokens(spec, options, path);
+    for (uint32_t token = 0; tokens.next(token);) {
+      all.push_back(token);
+      seen.add(token);
+    }
   }
-  Storage storage = described(spec, options, std::ssize(all), seen);
+  Storage storage = described(spec, options, std::ssize(all), vocabulary_of(spec), seen);
   const TokenNumbers numbers(storage.class_names);
   for (uint32_t& token : all) token = static_cast<uint32_t>(numbers.of(token));
   storage.text.ids = std::move(all);
@@ -223,8 +280,14 @@ Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
 }
 
 Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  RUN_CHECK(spec.tokens != kIdsWord && !has_tokenizer(spec), ErrorKind::kRecipe,
+            "data.stream supports tokens: characters and bytes; got {}", spec.tokens);
+  const std::vector<std::string> files = files_at(spec.path);
+  RUN_CHECK(files.size() == 1, ErrorKind::kRecipe, "data.stream supports one file, but {} has {}", spec.path,
+            files.size());
   StreamedSource source{.spec = spec, .options = options};
-  TextTokens tokens(spec, options);
+  source.spec.path = files.front();
+  TextTokens tokens(source.spec, options, files.front());
   const int64_t place_every = StreamedSource::kPlaceEvery * stride_of(spec);
   int64_t count = 0;
   Seen seen;
@@ -235,7 +298,7 @@ Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions& o
     seen.add(token);
     contents.update(std::as_bytes(std::span(&token, 1)));
   }
-  Storage storage = described(spec, options, count, seen);
+  Storage storage = described(spec, options, count, vocabulary_of(spec), seen);
   source.contents = hex(contents.finish());
   storage.stream = std::move(source);
   return storage;
@@ -270,20 +333,29 @@ constexpr StreamDef kTextStream{.count = count_text_samples,
 
 }  // namespace
 
+bool has_tokenizer(const schema::DatasetSpec& spec) {
+  return spec.tokens != kCharactersWord && spec.tokens != kBytesWord && spec.tokens != kIdsWord;
+}
+
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto text = std::exchange(whole.text, {});
   const auto& ids = text.ids;
-  const auto held_out = static_cast<ptrdiff_t>(std::llround(fraction * static_cast<double>(ids.size())));
-  const auto part = [&](auto begin, auto end) {
+  const int64_t all = text.file ? text.file->size() : std::ssize(ids);
+  const int64_t kept = all - std::llround(fraction * static_cast<double>(all));
+  const auto part = [&](int64_t begin, int64_t end) {
     Storage storage = whole;
-    storage.text = {{begin, end}, text.stride};
+    storage.text.stride = text.stride;
+    if (text.file)
+      storage.text.file = text.file->part(begin, end - begin);
+    else
+      storage.text.ids.assign(ids.begin() + begin, ids.begin() + end);
     storage.samples = samples_in(end - begin, whole.width(), text.stride);
     return storage;
   };
-  TextParts parts{part(ids.begin(), ids.end() - held_out), part(ids.end() - held_out, ids.end())};
+  TextParts parts{part(0, kept), part(kept, all)};
   RUN_CHECK(parts.train.samples > 0 && parts.eval.samples > 0, ErrorKind::kRecipe,
-            "data.split.eval: {} of the {} tokens of {} leaves one part without a sample of {} tokens", fraction,
-            ids.size(), file, whole.width());
+            "data.split.eval: {} of the {} tokens of {} leaves one part without a sample of {} tokens", fraction, all,
+            file, whole.width());
   return parts;
 }
 

@@ -1,4 +1,4 @@
-// Text as tokens: UTF-8 characters, or bytes.
+// Text as tokens: UTF-8 characters, bytes, the tokens of a tokenizer, or token ids of a file.
 //
 // Sample i consists of `sequence_length` tokens starting at token i * stride. Its labels are the tokens that follow
 // each of them. Tokens after the last complete sample are not used. Characters are numbered in the order of their code
@@ -13,6 +13,9 @@
 #include "runner/data/storage.h"
 
 namespace runner::data {
+
+// Whether a section has a tokenizer rather than characters, bytes or token ids.
+bool has_tokenizer(const schema::DatasetSpec& spec);
 
 // Splits off the last `fraction` of a text for evaluation. Throws Error(kRecipe) if a part would have no sample.
 struct TextParts {

@@ -464,6 +464,10 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, -2, "features");
     lua_pushinteger(state, encoding.outputs);
     lua_setfield(state, -2, "outputs");
+    if (encoding.has_tokens()) {
+      lua_pushinteger(state, encoding.vocabulary);
+      lua_setfield(state, -2, "tokens");
+    }
     lua_pushstring(state, recipe_.name.c_str());
     lua_setfield(state, -2, "name");
     lua_pushinteger(state, recipe_.seed);

@@ -111,7 +111,7 @@ class Gpt : public Group {
 void check_gpt(const schema::ModelSpec& spec, const data::Encoding& data) {
   check_sizes(spec, data);
   const int64_t rows = spec.vocabulary.value_or(data.vocabulary);
-  RUN_CHECK(rows == data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
+  RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
             data.vocabulary);
 }
 
@@ -166,7 +166,7 @@ const ModelDef kGptModel{
     .check = check_gpt,
     .check_labels = kNoCheck,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
-      return std::make_shared<Gpt>(spec, data.vocabulary, context_of(spec, data));
+      return std::make_shared<Gpt>(spec, spec.vocabulary.value_or(data.vocabulary), context_of(spec, data));
     },
     .pretrained = gpt_of_the_hub,
 };

@@ -24,10 +24,11 @@ inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& dat
   RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
             spec.width, spec.heads);
   const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);
+  const bool has_text_columns = data.texts && !data.predicts_tokens;
   RUN_CHECK(tokens <= context, ErrorKind::kRecipe,
-            "model.context is {0}, but samples of data.train have {1} tokens; use data.train.sequence_length={0} or a "
-            "larger context",
-            context, tokens);
+            "model.context is {0}, but samples of data.train have {1}{2} tokens; use {3}={0} or a larger context",
+            context, has_text_columns ? "up to " : "", tokens,
+            has_text_columns ? "data.tokens.max_length" : "data.train.sequence_length");
 }
 
 }  // namespace runner::nn

@@ -1,8 +1,11 @@
 #include "runner/report/plan_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runner/data/labels.h"
+#include "runner/data/storage.h"
 #include "runner/report/device_time.h"
 #include "runner/report/forecast_text.h"
 #include "runner/report/format.h"
@@ -84,6 +87,43 @@ json::Value labels_json(const data::Data& data) {
                       {"classes", encoding.predicts_tokens ? json::Value() : json::list_of(encoding.classes())},
                       {"samples", std::move(samples)},
                       {"ignored", std::move(ignored)}};
+}
+
+// Tokens of the rows of a section, with special tokens, before padding.
+struct TokenLengths {
+  int64_t shortest = 0, median = 0, percentile_95 = 0, longest = 0, truncated = 0;
+};
+
+TokenLengths lengths_of(const data::Dataset& set) {
+  std::vector<int64_t> lengths;
+  for (int64_t id = 0; id < set.size(); ++id) lengths.push_back(set.length_of(id));
+  std::ranges::sort(lengths);
+  // the smallest length that `percent` of the rows do not exceed
+  const auto at = [&](size_t percent) { return lengths[(lengths.size() * percent + 99) / 100 - 1]; };
+  return {lengths.front(), at(50), at(95), lengths.back(), set.storage().rows->truncated};
+}
+
+std::string tokens_text(const data::Data& data) {
+  const TokenLengths lengths = lengths_of(data.train);
+  std::string text = fmt::format("{} to {} per row, median {}, 95 % up to {}; ", lengths.shortest, lengths.longest,
+                                 lengths.median, lengths.percentile_95);
+  const int64_t most = data.encoding.feature_shape[0];
+  text += lengths.truncated == 0 ? fmt::format("none cut to {}", most)
+                                 : fmt::format("{} cut to {}", count_text(lengths.truncated, "row"), most);
+  return text + fmt::format("; padding: {}", name_of(data.encoding.texts->padding));
+}
+
+json::Value tokens_json(const data::Data& data) {
+  if (!data.train.storage().rows) return {};
+  const TokenLengths lengths = lengths_of(data.train);
+  return json::Object{{"tokenizer", data.encoding.texts->tokenizer},
+                      {"vocabulary", data.encoding.vocabulary},
+                      {"max_length", data.encoding.feature_shape[0]},
+                      {"shortest", lengths.shortest},
+                      {"median", lengths.median},
+                      {"percentile_95", lengths.percentile_95},
+                      {"longest", lengths.longest},
+                      {"truncated_rows", lengths.truncated}};
 }
 
 bool forks(const train::Session& session) {
@@ -241,6 +281,7 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
   if (const auto evaluation = evaluation_of(session))
     if (const std::string text = evaluation_text(session, *evaluation); !text.empty()) facts.add("evaluation", text);
   facts.add("labels", data::labels_text(session.data.encoding));
+  if (session.data.encoding.texts && session.data.train.storage().rows) facts.add("tokens", tokens_text(session.data));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
                                   bytes_text(state_bytes(session.trainer.layout()))));
@@ -261,6 +302,7 @@ std::string plan_document(const train::Session& session, const PlanForecast& for
   const std::optional<DeviceTime> time = predicted_time(session, forecast);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
   json::Object members{{"labels", labels_json(session.data)},
+                       {"tokens", tokens_json(session.data)},
                        {"evaluation", evaluation_json(session)},
                        {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},

@@ -277,4 +277,24 @@ Tokenizer open_tokenizer(const std::string& path) {
   return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path, text);
 }
 
+std::vector<std::string> tokenizer_files(const std::string& path) {
+  std::vector<std::string> files;
+  if (path == "bytes") return files;
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
+  const auto add = [&](const char* name) {
+    const bool is_there = fs::exists(folder / name, ignored);
+    if (is_there) files.push_back((folder / name).string());
+    return is_there;
+  };
+  if (!is_folder) files.push_back(path);
+  if (is_folder && !add("tokenizer.json") && !add("vocab.txt")) {
+    add("vocab.json");
+    add("merges.txt");
+  }
+  if (is_folder || !is_json(path, read_whole(path))) add("tokenizer_config.json");
+  return files;
+}
+
 }  // namespace runner::text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner/text/tokenizer.h"
 
@@ -11,5 +12,8 @@ namespace runner::text {
 // or vocab.txt, or vocab.json and merges.txt, and possibly tokenizer_config.json. Throws Error(kData) naming the file
 // if it is missing, damaged, or asks for something that would change ids and is not supported.
 Tokenizer open_tokenizer(const std::string& path);
+
+// Returns the paths of the files that open_tokenizer() reads; none for `bytes`.
+std::vector<std::string> tokenizer_files(const std::string& path);
 
 }  // namespace runner::text

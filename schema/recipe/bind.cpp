@@ -216,7 +216,7 @@ class Binder {
       broken(path);
     } else if (row != nullptr) {
       Value recorded = recorded_value(node);
-      if (row->type == FieldType::kPath && !row->is_list) {
+      if (row->type == FieldType::kPath && !row->is_list && !row->is_word(*value->text())) {
         if (!recorded.is_null() && !value->text()->starts_with('/')) recorded = rebase(*recorded.text(), node.place);
         value = rebase(*value->text(), node.place);
       }

@@ -11,6 +11,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+bool Field::is_word(std::string_view value) const {
+  return std::ranges::find(choices, value, &Choice::name) != choices.end();
+}
+
 std::span<const Field> fields() {
   return kFields;
 }

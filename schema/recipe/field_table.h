@@ -61,7 +61,8 @@ struct Field {
   std::string_view parent;  // "" for top-level keys
   std::string_view name;
   FieldType type = FieldType::kSection;
-  bool is_list = false;  // of `type`
+  bool is_list = false;    // of `type`
+  bool is_scalar = false;  // a list of one element may be written as the element
   bool required = false;
   bool optional = false;  // a section that exists only if written or implied
   bool later = false;     // only the default works yet, or some choices
@@ -81,6 +82,8 @@ struct Field {
   std::string path() const {
     return parent.empty() ? std::string(name) : std::string(parent) + "." + std::string(name);
   }
+  // Whether a value of a path is a word instead, such as a kind of tokenizer.
+  bool is_word(std::string_view value) const;
   bool is_section() const { return type == FieldType::kSection; }
 };
 

@@ -162,6 +162,10 @@ class ValueReader {
   std::optional<Value> read_list() {
     Field element = field_;
     element.is_list = false;
+    if (field_.is_scalar && node_.kind == YamlNode::Kind::kScalar) {
+      std::optional<Value> value = ValueReader(element, node_, path_, report_).read();
+      return value ? std::optional<Value>(ValueList{std::move(*value)}) : std::nullopt;
+    }
     if (node_.kind != YamlNode::Kind::kList) {
       return wrong_type(node_.kind == YamlNode::Kind::kScalar ? hint_of_list() : "");
     }

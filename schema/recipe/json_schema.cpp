@@ -80,18 +80,19 @@ Object substitution() {
 Object value_schema(const Field& field) {
   Object one = one_value_schema(field);
   if (!field.is_list) return one;
+  const Object element = one;
   if (!field.is_section()) one = {{"anyOf", List{std::move(one), substitution()}}};
   Object list{{"type", "array"}, {"items", std::move(one)}};
   const auto least = field.count > 0 ? int64_t{field.count} : int64_t{field.nonempty};
   if (least > 0) list.emplace_back("minItems", least);
   if (field.count > 0) list.emplace_back("maxItems", least);
+  if (field.is_scalar) return {{"anyOf", List{element, std::move(list)}}};
   return list;
 }
 
 // Schema of the fields that share a path: any of them, or ${…}, or null for the default.
 Object property_schema(std::span<const Field> rows) {
   List any = json::list_of(rows, value_schema);
-  if (rows[0].path() == "include") any.push_back(Object{{"type", "string"}});
   any.push_back(substitution());
   Object property{{"description", std::string(rows[0].text)}};
   const auto usual = std::find_if(rows[0].defaults.begin(), rows[0].defaults.end(),

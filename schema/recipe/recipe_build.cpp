@@ -109,8 +109,9 @@ class Section {
 
   void get_path(std::string_view name, std::string& out) const {
     const Setting* setting = settings_.find(full(name));
-    if (setting != nullptr && setting->field->type == FieldType::kPath)
-      out = join_path(folder_, *setting->value.text());
+    if (setting == nullptr || setting->field->type != FieldType::kPath) return;
+    const std::string& path = *setting->value.text();
+    out = setting->field->is_word(path) ? path : join_path(folder_, path);
   }
 
   // Writes the elements of a list to `out`.

@@ -26,7 +26,7 @@ void check_eval_data(const CheckContext& c) {
 
 // Without a header, columns have no names.
 void check_headless(const CheckContext& c, const std::string& path) {
-  for (const std::string& key : {path + ".label", path + ".features"}) {
+  for (const std::string& key : {path + ".label", path + ".features", path + ".text"}) {
     const Setting* setting = c.settings.find(key);
     if (setting == nullptr) continue;
     const ValueList* list = setting->value.list();
@@ -59,12 +59,62 @@ void check_decimal(const CheckContext& c, const std::string& path) {
     c.fault(ErrorId::kOutOfRange, path + ".decimal", fmt::format("{}.decimal must be . or ,; got {}", path, decimal));
 }
 
+// Text columns and what has no effect on them.
+void check_texts(const CheckContext& c, const std::string& path) {
+  const Setting* const columns = c.settings.find(path + ".text");
+  if (columns == nullptr) return;
+  constexpr size_t kMost = 2;
+  const size_t count = columns->value.list()->size();
+  if (count > kMost)
+    c.fault(ErrorId::kOutOfRange, path + ".text",
+            fmt::format("{}.text must have one column, or two for pairs; got {}", path, count));
+  if (c.settings.text(path + ".missing") == "mean")
+    c.fault(ErrorId::kConflictingKeys, path + ".missing", "texts have no mean", "use missing: drop");
+  if (path != "data.train") return;
+  if (!c.has("data.tokens"))
+    c.fault(ErrorId::kMissingKey, path + ".text", "data.tokens is missing, which says how texts become tokens",
+            "add data.tokens: {tokenizer: PATH}");
+  if (c.changes_default("data.normalize"))
+    c.fault(ErrorId::kConflictingKeys, "data.normalize", "data.normalize needs numbers, but data.train has texts",
+            "remove it");
+  if (c.settings.is_true("data.stream"))
+    c.fault(ErrorId::kConflictingKeys, "data.stream", "data.stream does not support text columns", "remove it");
+  if (count == 1 && c.settings.text("data.tokens.truncation") == "only_second")
+    c.fault(ErrorId::kConflictingKeys, "data.tokens.truncation",
+            "data.tokens.truncation is only_second, but data.train.text has one column", "use longest_first");
+}
+
+// Keys of format: text that fit some kinds of tokens only.
+void check_text_file(const CheckContext& c, const std::string& path) {
+  const std::string tokens(c.settings.text(path + ".tokens").value_or(""));
+  if (tokens.empty()) return;
+  const std::string vocabulary = path + ".vocabulary", separator = path + ".document_separator";
+  if (tokens == "ids" && !c.has(vocabulary))
+    c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing", vocabulary),
+            "the number of token ids, such as 50257 for those of GPT-2");
+  if (tokens != "ids" && c.has(vocabulary))
+    c.fault(ErrorId::kConflictingKeys, vocabulary, fmt::format("{} needs tokens: ids", vocabulary), "remove it");
+  const bool has_end = tokens != "ids" && tokens != "bytes" && tokens != "characters";
+  if (!has_end && c.has(separator))
+    c.fault(ErrorId::kConflictingKeys, separator,
+            fmt::format("{} needs a tokenizer, which has an end token; {}.tokens is {}", separator, path, tokens),
+            "set tokens to a tokenizer, or remove it");
+}
+
+void check_tokens(const CheckContext& c) {
+  if (c.has("data.tokens") && !c.has("data.train.text") && !c.broken("data.train"))
+    c.fault(ErrorId::kNeedsOption, "data.tokens", "data.tokens needs text columns, but data.train has none",
+            "name them with data.train.text");
+}
+
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
   if (c.applies(path + ".classes")) c.missing_one_of(path, path + ".classes", path + ".targets");
   check_targets(c, path);
   if (c.settings.text(path + ".header") == "false") check_headless(c, path);
   check_decimal(c, path);
+  check_texts(c, path);
+  check_text_file(c, path);
 }
 
 void check_shares(const CheckContext& c) {
@@ -187,6 +237,7 @@ void check_watched_metrics(const CheckContext& c) {
 void check_data(const CheckContext& c) {
   check_eval_data(c);
   for (const char* dataset : {"data.train", "data.eval"}) check_dataset(c, dataset);
+  check_tokens(c);
   check_shares(c);
   check_stream(c);
   check_labels(c);

@@ -44,7 +44,8 @@ Value& member_at(Value& document, std::string_view path) {
 }
 
 bool is_path(const Leaf& leaf) {
-  return leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr;
+  return leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr &&
+         !leaf.field->is_word(*leaf.value.text());
 }
 
 // Returns a text of the resolved recipe that reads back as `value`.

@@ -6,6 +6,7 @@
 
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
+#include "runner/formats/npy.h"
 #include "schema/base/error.h"
 #include "tests/data/batches.h"
 #include "tests/data/files.h"
@@ -96,7 +97,7 @@ TEST_F(TextTest, ByteTokenIdsAreByteValues) {
                                                   "a\n",
                                                   5)),
                        2);
-  spec.train.tokens = schema::Tokens::kBytes;
+  spec.train.tokens = "bytes";
   const Data data = load(spec, 0);
   EXPECT_EQ(data.train.size(), 2);
   EXPECT_EQ(data.encoding.outputs, 256);
@@ -169,9 +170,8 @@ TEST_F(TextTest, StreamYieldsTheSameAsMemory) {
   for (const char* name : {"x.txt", "x.txt.gz"}) {
     const bool zipped = std::string(name).ends_with("gz");
     const std::string path = write(name, zipped ? gzip(text) : text);
-    for (const auto& [length, stride, tokens] :
-         {std::tuple(5, 5, schema::Tokens::kCharacters), std::tuple(5, 2, schema::Tokens::kCharacters),
-          std::tuple(5, 9, schema::Tokens::kCharacters), std::tuple(16, 16, schema::Tokens::kBytes)}) {
+    for (const auto& [length, stride, tokens] : {std::tuple(5, 5, "characters"), std::tuple(5, 2, "characters"),
+                                                 std::tuple(5, 9, "characters"), std::tuple(16, 16, "bytes")}) {
       schema::DataSpec spec;
       spec.train = spec_of(path, length);
       spec.train.stride = stride;
@@ -258,7 +258,7 @@ TEST_F(TextTest, AByteOrderMarkIsNoToken) {
   const Fingerprint streamed = load(spec, 0).train.fingerprint();
   spec.train = spec_of(write("marked.txt", "\xEF\xBB\xBF" + text), 4);
   EXPECT_EQ(load(spec, 0).train.fingerprint(), streamed);
-  spec.train.tokens = schema::Tokens::kBytes;
+  spec.train.tokens = "bytes";
   EXPECT_EQ(load(spec, 0).train.size(), plain.train.size() + 1);
 }
 
@@ -266,7 +266,7 @@ TEST_F(TextTest, RejectsUnreadableText) {
   const auto message = [&](const std::string& text, int64_t length, bool bytes = false, bool stream = false) {
     schema::DataSpec spec;
     spec.train = spec_of(write("x.txt", text), length);
-    if (bytes) spec.train.tokens = schema::Tokens::kBytes;
+    if (bytes) spec.train.tokens = "bytes";
     spec.stream = stream;
     return message_of([&] { load(spec, 0); });
   };
@@ -299,6 +299,112 @@ TEST_F(TextTest, RejectsUnreadableText) {
   EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is not text, but the training data is");
   std::swap(mixed.train, *mixed.eval);
   EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is text, but the training data is not");
+}
+
+// ---- tokenizers and token ids ---------------------------------------------------------------------------------------
+
+// All tokens of a data set whose samples do not overlap, from its samples and the last label.
+std::vector<int64_t> tokens_of(const Dataset& set) {
+  const auto width = static_cast<size_t>(set.label_width());
+  std::vector<int64_t> all;
+  for (int64_t id = 0; id < set.size(); ++id) {
+    std::vector<int64_t> tokens(width), labels(width);
+    set.gather_tokens(std::vector{id}, tokens);
+    set.gather_classes(std::vector{id}, labels);
+    if (id == 0) all.push_back(tokens[0]);
+    EXPECT_EQ(all.back(), tokens[0]);
+    for (size_t i = 1; i < width; ++i) EXPECT_EQ(labels[i - 1], tokens[i]);
+    all.insert(all.end(), labels.begin(), labels.end());
+  }
+  return all;
+}
+
+class DocumentsTest : public TextTest {
+ protected:
+  // Words a, b, c have the ids 4, 5, 6; the end token [SEP] has 3.
+  std::string vocabulary() { return write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\n"); }
+};
+
+TEST_F(DocumentsTest, AreJoinedByTheEndToken) {
+  schema::DataSpec spec;
+  spec.train = spec_of(write("x.txt", "a b\n--\nc c\n--\n--\na"), 1);
+  spec.train.tokens = vocabulary();
+  spec.train.document_separator = "--\n";
+  const Data data = load(spec, 0);
+  EXPECT_EQ(tokens_of(data.train), (std::vector<int64_t>{4, 5, 3, 6, 6, 3, 4}));
+  EXPECT_EQ(data.encoding.vocabulary, 7);
+  EXPECT_EQ(data.encoding.outputs, 7);
+  EXPECT_EQ(Encoding::from_json(data.encoding.to_json()), data.encoding);
+  write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nb\na\nc\n");
+  EXPECT_NE(message_of([&] { load_encoded(spec.train, data.encoding, 0, "x.txt"); }).find("has changed"),
+            std::string::npos);
+}
+
+TEST_F(DocumentsTest, AFolderOrPatternHasSeveral) {
+  const std::string first = write("t1.txt", "b"), vocab = vocabulary();
+  const std::filesystem::path folder = std::filesystem::path(first).parent_path() / "texts";
+  std::filesystem::create_directories(folder / "more");
+  write("texts/b.txt", "b b");
+  write("texts/a.txt", "a");
+  write("texts/more/c.md", "c");
+  write("texts/.hidden", "a a a");
+  const auto read = [&](const std::string& path, const std::string& tokens) {
+    schema::DataSpec spec;
+    spec.train = spec_of(path, 1);
+    spec.train.tokens = tokens;
+    return load(spec, 0);
+  };
+  EXPECT_EQ(tokens_of(read(folder.string(), vocab).train), (std::vector<int64_t>{4, 3, 5, 5, 3, 6}));
+  EXPECT_EQ(tokens_of(read((folder / "*.txt").string(), vocab).train), (std::vector<int64_t>{4, 3, 5, 5}));
+  EXPECT_EQ(tokens_of(read((folder / "*.txt").string(), "bytes").train), (std::vector<int64_t>{'a', 'b', ' ', 'b'}));
+  EXPECT_EQ(read(folder.string(), vocab).files.size(), 3u);
+  EXPECT_EQ(message_of([&] { read((folder / "*.csv").string(), "bytes"); }), "texts/*.csv: no file matches");
+}
+
+TEST_F(DocumentsTest, TokenIdsStayInTheirFile) {
+  std::vector<uint16_t> ids;
+  for (int i = 0; i < 41; ++i) ids.push_back(static_cast<uint16_t>(i * 1000 % 50001));
+  const std::vector<int64_t> expected(ids.begin(), ids.end());
+  const std::string raw(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
+  std::string wide;
+  for (const int64_t id : expected) wide.append(reinterpret_cast<const char*>(&id), sizeof(id));
+  const auto npy = [&](const char* type, const std::string& elements) {
+    const int64_t shape[] = {41};
+    return formats::npy_header(type, shape) + elements;
+  };
+  for (const std::string& path :
+       {write("t.bin", raw), write("u2.npy", npy("<u2", raw)), write("i8.npy", npy("<i8", wide))}) {
+    SCOPED_TRACE(path);
+    schema::DataSpec spec;
+    spec.train = spec_of(path, 8);
+    spec.train.tokens = "ids";
+    spec.train.vocabulary = 50001;
+    const Data data = load(spec, 0);
+    EXPECT_EQ(tokens_of(data.train), expected);
+    EXPECT_EQ(data.encoding.outputs, 50001);
+    spec.split = schema::SplitSpec{.eval = 0.5};
+    const Data parts = load(spec, 0);
+    EXPECT_EQ(tokens_of(parts.train), std::vector(expected.begin(), expected.begin() + 17));
+    EXPECT_EQ(tokens_of(*parts.eval), std::vector(expected.begin() + 20, expected.begin() + 37));
+    EXPECT_NE(parts.train.fingerprint().contents, parts.eval->fingerprint().contents);
+    spec.train.vocabulary = 30000;
+    EXPECT_EQ(message_of([&] { load(spec, 0); }),
+              std::filesystem::path(path).filename().string() +
+                  ": token 30 is 30000, but vocabulary is 30000: ids are from 0 to 29999");
+  }
+  const auto refused = [&](const std::string& path) {
+    schema::DataSpec spec;
+    spec.train = spec_of(path, 8);
+    spec.train.tokens = "ids";
+    spec.train.vocabulary = 10;
+    return message_of([&] { load(spec, 0); }).substr(std::filesystem::path(path).filename().string().size());
+  };
+  EXPECT_EQ(refused(write("odd.bin", "abc")), " has 3 bytes, which is no number of 16-bit token ids");
+  EXPECT_EQ(refused(write("empty.bin", "")), " has no tokens");
+  EXPECT_EQ(refused(write("f4.npy", npy("<f4", raw + raw))),
+            ": token ids have the type '<f4'; expected <u2, <i2, <u4, <i4, <u8 or <i8");
+  EXPECT_EQ(refused(write("short.npy", npy("<u2", raw.substr(2)))),
+            ": ends after " + std::to_string(npy("<u2", raw).size() - 2) + " bytes, but 41 tokens are expected");
 }
 
 }  // namespace

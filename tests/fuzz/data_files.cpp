@@ -232,7 +232,7 @@ bool text(Bytes input) {
     DatasetSpec spec;
     spec.format = DataFormat::kText;
     spec.path = path;
-    spec.tokens = (choice & 1) == 0 ? schema::Tokens::kCharacters : schema::Tokens::kBytes;
+    spec.tokens = (choice & 1) == 0 ? "characters" : "bytes";
     spec.sequence_length = 1 + (choice >> 1 & 7);
     spec.stride = 1 + (choice >> 4);
     const Storage loaded = data::kTextFormat.read(spec, {}), counted = count_stream(spec, {});

@@ -36,8 +36,9 @@ void RegionRunner::run(std::string_view name, const TracedRegion& region, const 
   const backends::Program& program = region.program();
   newest_ = parts_.executor.cache().find_or_make(program, region_specification(), [&] { return compiled(region); });
   if (TracedGraphs* const traced = parts_.steps.traced_graphs(); traced != nullptr && region.collectives() > 0)
-    traced->add({.batch = batch != nullptr ? batch->size : 0}, /*place=*/{}, parts_.executor.cache().newest_recorded(),
-                roots_of(program), region.host().traced, region.of_rank_0());
+    traced->add({.batch = batch != nullptr ? batch->size : 0, .length = batch != nullptr ? batch->length : 0},
+                /*place=*/{}, parts_.executor.cache().newest_recorded(), roots_of(program), region.host().traced,
+                region.of_rank_0());
   parts_.executor.begin_exchange(/*again=*/false);
   parts_.executor.execute(name, *newest_, arguments(region, batch));
   add_lost_gradient(parts_.device, *newest_, lost_gradient_);

@@ -55,7 +55,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   const bool last = place.ends_step;
   const bool completes = last && steps_alone();
   SharedStep step =
-      training_step(shape_of(part.size, !parts_.arrays.holds_any_gradients(), completes), &part, last && !completes);
+      training_step(shape_of(part.shape(), !parts_.arrays.holds_any_gradients(), completes), &part, last && !completes);
   StepSubmission arguments =
       parts_.steps.arguments(part, parts_.steps.recording(/*training=*/true),
                              last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
@@ -134,8 +134,8 @@ SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* bat
 }
 
 // The number of batches per optimizer step matters only with loss scaling.
-StepShape Stepper::shape_of(int64_t batch, bool first, bool last) const {
-  return {batch, first, last, first_scale(recipe_) ? parts_.accumulation.batches_per_step : 1};
+StepShape Stepper::shape_of(data::BatchShape batch, bool first, bool last) const {
+  return {batch.samples, first, last, first_scale(recipe_) ? parts_.accumulation.batches_per_step : 1, batch.length};
 }
 
 const SharedStep& Stepper::update_step(const FactoredLayout* factored) {

@@ -71,7 +71,7 @@ class Stepper {
 
   // ---- compiled steps ----
 
-  StepShape shape_of(int64_t batch, bool first, bool last) const;
+  StepShape shape_of(data::BatchShape batch, bool first, bool last) const;
   // Returns a training step. `batch`: its batch, or null if it is not known yet.
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_step = false);
   // Returns the step at the end of an optimizer step, in which ranks add up their gradients and update. `factored`:

@@ -47,7 +47,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   const StepKind& kind = held.kind;
   if (held.trace->is_checked()) {
     begin_recording();
-    parts_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training));
     check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
   } else {
     recorded_ = &held.trace->recorded;
@@ -55,7 +55,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> unowned(std::shared_ptr<void>(), &held.trace->recorded.program);
-  traced_graphs_->add({kind.training, kind.shape.batch}, known_place(batch, kind.training), unowned,
+  traced_graphs_->add({kind.training, kind.shape.batch, kind.shape.length}, known_place(batch, kind.training), unowned,
                       recorded_->results(), recorded_->host.traced);
 }
 
@@ -104,7 +104,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
-    parts_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training));
   }
   backends::StepSpecification step = kind.training ? training_specification(parts_.builder, *recorded_, kind.shape)
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
@@ -117,7 +117,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
     return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
-    traced_graphs_->add({kind.training, kind.shape.batch}, known_place(batch, kind.training),
+    traced_graphs_->add({kind.training, kind.shape.batch, kind.shape.length}, known_place(batch, kind.training),
                         parts_.executor.cache().newest_recorded(), recorded_->results(), recorded_->host.traced);
   return made;
 }
@@ -159,7 +159,7 @@ void Steps::record(const data::Batch& batch, bool training) {
   if (batch.size == 0 || !parts_.builder.varies(training) || replays(training)) return;
   parts_.arguments.set_any_rates();
   begin_recording();
-  parts_.builder.record_into(*recorded_, batch.size, training, reader(&batch, training));
+  parts_.builder.record_into(*recorded_, batch.shape(), training, reader(&batch, training));
 }
 
 }  // namespace runner::train

@@ -25,6 +25,7 @@ namespace runner::train {
 struct GraphSubject {
   int64_t training = true;  // else evaluation or prediction
   int64_t batch = 0;
+  int64_t length = 0;  // as in data::BatchShape
   bool operator==(const GraphSubject&) const = default;
 };
 

@@ -30,7 +30,8 @@ StepKind UserWork::seen(StepKind kind, const data::Batch* batch) const {
 }
 
 StepBuilder::Recorded UserWork::recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const {
-  return kind.padded == kind.shape.batch ? recorded : parts_.builder.record(kind.padded, kind.training);
+  return kind.padded == kind.shape.batch ? recorded
+                                         : parts_.builder.record({kind.padded, kind.shape.length}, kind.training);
 }
 
 UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorded& recorded,

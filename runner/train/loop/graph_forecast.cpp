@@ -1,5 +1,7 @@
 #include "runner/train/loop/graph_forecast.h"
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "runner/train/loop/evaluator.h"
@@ -14,6 +16,10 @@ std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId
   fail(ErrorKind::kRun, "it reads values of tensors, which are available only in a run");
 }
 
+std::string tokens_text(int64_t length) {
+  return length > 0 ? fmt::format(" with {} tokens each", length) : "";
+}
+
 // "training batch of 64", with its position in the optimizer step.
 std::string name_of(const StepMemory::TrainingStep& step) {
   const bool last = step.shape.last || step.closes_step;
@@ -21,28 +27,44 @@ std::string name_of(const StepMemory::TrainingStep& step) {
                             : step.shape.first       ? ", first of an optimizer step"
                             : last                   ? ", last of an optimizer step"
                                                      : ", within an optimizer step";
-  return fmt::format("training batch of {}{}", step.shape.batch, place);
+  return fmt::format("training batch of {}{}{}", step.shape.batch, tokens_text(step.shape.length), place);
+}
+
+// The numbers of tokens per sample that batches of a data set may have (data::BatchShape::length).
+std::set<int64_t> lengths_of(const data::Dataset& set) {
+  if (!set.has_lengths()) return {0};
+  std::set<int64_t> lengths;
+  for (int64_t id = 0; id < set.size(); ++id) lengths.insert(set.padded_length(set.length_of(id)));
+  return lengths;
 }
 
 class Forecaster {
  public:
   Forecaster(Trainer& trainer, backends::tpu::TpuDeviceModel& model) : trainer_(trainer), model_(model) {}
 
-  void training(const data::DataPlan& plan) {
+  void training(const data::DataPlan& plan, const std::set<int64_t>& lengths) {
     attempt("training_step", [&] {
       const StepBuilder& builder = trainer_.builder();
-      for (const StepMemory::TrainingStep& step : trainer_.step_memory().training_steps(plan)) {
-        const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
-        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_step).program, step.per_step);
+      for (StepMemory::TrainingStep step : trainer_.step_memory().training_steps(plan)) {
+        for (const int64_t length : lengths) {
+          step.shape.length = length;
+          const StepBuilder::Recorded recorded =
+              builder.record(step.shape.batch_shape(), /*training=*/true, read_nothing);
+          add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_step).program,
+              length == *lengths.rbegin() ? step.per_step : 0);
+        }
       }
     });
   }
 
-  void evaluation(int64_t batch) {
+  void evaluation(int64_t batch, const std::set<int64_t>& lengths) {
     attempt("evaluation_step", [&] {
       const StepBuilder& builder = trainer_.builder();
-      const StepBuilder::Recorded recorded = builder.record(batch, /*training=*/false, read_nothing);
-      add(fmt::format("evaluation batch of {}", batch), builder.evaluation_graph(recorded, /*first=*/false), 0);
+      for (const int64_t length : lengths) {
+        const StepBuilder::Recorded recorded = builder.record({batch, length}, /*training=*/false, read_nothing);
+        add(fmt::format("evaluation batch of {}{}", batch, tokens_text(length)),
+            builder.evaluation_graph(recorded, /*first=*/false), 0);
+      }
     });
   }
 
@@ -76,9 +98,9 @@ RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data
   if (has(hooks, HookEntry::kTrain)) return {{}, "the hook has a custom loop, whose graphs are known only in a run"};
   TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
-  forecaster.training(plan);
+  forecaster.training(plan, lengths_of(data.train));
   if (const auto evaluated = evaluation_plan(trial.trainer().builder(), data, recipe.num_processes))
-    forecaster.evaluation(evaluated->max_batch());
+    forecaster.evaluation(evaluated->max_batch(), lengths_of(*data.eval));
   return forecaster.take();
 }
 

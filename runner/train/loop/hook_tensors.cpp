@@ -42,7 +42,7 @@ TracedRegion& HookTensors::region() {
 
 void HookTensors::start_region(TracedRegion::RegionOptions options) {
   const data::Batch* const on = batch();
-  options.batch = on != nullptr ? std::optional(on->size) : std::nullopt;
+  options.batch = on != nullptr ? std::optional(on->shape()) : std::nullopt;
   options.padded = on != nullptr && (on->repeats > 0 || eval_.pads());  // the same graph for every batch
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(), std::move(options));

@@ -72,14 +72,15 @@ StoredModel::~StoredModel() = default;
 data::Dataset StoredModel::read(const std::string& file, bool predicts) const {
   schema::DatasetSpec spec = like(recipe_);
   data::set_paths(spec, file, predicts);
-  return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, predicts);
+  return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, predicts, /*shuffle_buffer=*/0,
+                            recipe_.data.tokens);
 }
 
 data::Dataset StoredModel::evaluation_data() const {
   constexpr const char* kRemedy = "restore the data, or give a file: `runner eval RUN DATA`";
   if (recipe_.data.eval) {
     data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", false,
-                                            recipe_.data.stream ? recipe_.data.shuffle_buffer : 0);
+                                            recipe_.data.stream ? recipe_.data.shuffle_buffer : 0, recipe_.data.tokens);
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
   }

@@ -16,9 +16,11 @@ namespace runner::train {
 // Which training step: the size of its micro-batch, and its position in the optimizer step.
 struct StepShape {
   int64_t batch = 0;
-  bool first = true;  // first micro-batch of the optimizer step: gradients are written, later ones are added
-  bool last = true;   // last micro-batch of the optimizer step: the optimizer steps
-  int64_t parts = 1;  // with loss scaling: batches per optimizer step
+  bool first = true;   // first micro-batch of the optimizer step: gradients are written, later ones are added
+  bool last = true;    // last micro-batch of the optimizer step: the optimizer steps
+  int64_t parts = 1;   // with loss scaling: batches per optimizer step
+  int64_t length = 0;  // as in data::BatchShape
+  data::BatchShape batch_shape() const { return {batch, length}; }
   bool operator==(const StepShape&) const = default;
 };
 

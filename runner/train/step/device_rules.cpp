@@ -106,6 +106,10 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
                                          .check_others = [ranks] { check(ranks); }});
 }
 
+bool pads_to_longest(const schema::Recipe& recipe) {
+  return recipe.data.tokens && recipe.data.tokens->padding == schema::TokenPadding::kLongest;
+}
+
 std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
   const SignalsBlocked blocked;
@@ -119,7 +123,8 @@ std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe,
                                .dialect = dialect_of(recipe),
                                .max_graphs = recipe.tpu.max_graphs,
                                .short_batches = {.dropped_in_training = recipe.data.drop_last,
-                                                 .filled_in_evaluations = recipe.eval.pad_last.value_or(false)}});
+                                                 .filled_in_evaluations = recipe.eval.pad_last.value_or(false),
+                                                 .lengths_differ = pads_to_longest(recipe)}});
 }
 
 // By schema::Backend.

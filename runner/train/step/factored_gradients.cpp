@@ -6,12 +6,12 @@
 
 namespace runner::train {
 
-// A device with bf16 floats would round each rank's product.
+// A layout depends on the shapes of a batch. A device with bf16 floats would round each rank's product.
 bool may_factor_gradients(const schema::Recipe& recipe, const StepBuilder& builder) {
   const bool is_rounded = device_rules(recipe).has_bf16_floats &&
                           (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);
   return !recipe.train.auto_batch_size && recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) &&
-         !is_rounded && !builder.varies(true);
+         !is_rounded && !builder.varies(true) && !builder.has_lengths();
 }
 
 FactoredGradients::FactoredGradients(const StepBuilder& builder, backends::Device& device,

@@ -74,8 +74,8 @@ bool StepBuilder::varies(bool training) const {
          has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
 }
 
-void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> batch) const {
-  const int64_t size = batch.value_or(0);
+void StepBuilder::declare_batch_inputs(Program& program, const std::optional<data::BatchShape>& batch) const {
+  const int64_t size = batch ? batch->samples : 0;
   const TensorType types[kBatchInputCount] = {label_type(encoding_, size),
                                               {DType::kF32, Shape{size}},
                                               {DType::kI64, Shape{size}},
@@ -84,7 +84,8 @@ void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> 
   constexpr const char* kNames[kBatchInputCount] = {"labels", "mask", "sample_ids", "random_key", "draw_key"};
   if (batch)
     for (const data::SampleInput& input : inputs_)
-      program.input(InputKind::kBatch, input.name, {input.dtype, batched(size, input.shape)});
+      program.input(InputKind::kBatch, input.name,
+                    {input.dtype, batched(size, batch->length > 0 ? Shape{batch->length} : input.shape)});
   for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     program.input(InputKind::kBatch, kNames[i], types[i]);
 }
@@ -188,13 +189,13 @@ StepInputs StepBuilder::inputs_of(nn::ForwardContext& forward, const StepFrame& 
           .outputs = outputs_of(batch[kMask] ? batch[kMask].shape()[0] : 0)};
 }
 
-StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
+StepBuilder::Recorded StepBuilder::record(data::BatchShape batch, bool training, const Read& read) const {
   Recorded recorded;
   record_into(recorded, batch, training, read);
   return recorded;
 }
 
-void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
+void StepBuilder::record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read) const {
   Program& program = recorded.program;
   const StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
   recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;

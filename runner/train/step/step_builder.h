@@ -18,6 +18,7 @@
 
 #include "backends/ir/program.h"
 #include "runner/data/encoding.h"
+#include "runner/data/inputs.h"
 #include "runner/model/models.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/loss.h"
@@ -74,9 +75,9 @@ class StepBuilder {
 
   // Inputs that a Program declares first.
   struct ProgramInputs {
-    std::optional<int64_t> batch;  // its size, or none
-    bool scalars = false;          // those of the optimizer groups
-    bool evaluates = false;        // parameters are the weights that evaluations use (DeviceLayout::evaluated_weights)
+    std::optional<data::BatchShape> batch;  // none: without a batch
+    bool scalars = false;                   // those of the optimizer groups
+    bool evaluates = false;  // parameters are the weights that evaluations use (DeviceLayout::evaluated_weights)
     auto operator<=>(const ProgramInputs&) const = default;
   };
   // Creates a Program with only its inputs and parameters.
@@ -88,6 +89,8 @@ class StepBuilder {
   nn::ForwardContext forward_of(backends::Program& program, const StepFrame& frame, bool training,
                                 nn::HostValues& host) const;
   StepInputs inputs_of(nn::ForwardContext& forward, const StepFrame& frame) const;
+  // Whether batches have different numbers of tokens per sample.
+  bool has_lengths() const { return encoding_.has_lengths(); }
   // Number of inputs of the model.
   size_t model_inputs() const { return inputs_.size(); }
   // Positions among the batch inputs, and among all inputs, of a Program with a batch. begin() records only inputs
@@ -130,9 +133,9 @@ class StepBuilder {
   };
   // Computes the elements of a value recorded so far, for a hook. May be null if there is no hook that reads values.
   using Read = std::function<std::vector<double>(const Recorded& recorded, backends::ValueId value)>;
-  Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
+  Recorded record(data::BatchShape batch, bool training, const Read& read = nullptr) const;
   // Like record(), but reuses the memory of an older recording.
-  void record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const;
+  void record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read) const;
   // Whether record() may record something different each time.
   bool varies(bool training) const;
 
@@ -164,7 +167,7 @@ class StepBuilder {
     std::vector<backends::ValueId> parameters;
   };
   const Prologue& prologue(const ProgramInputs& declared) const;
-  void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
+  void declare_batch_inputs(backends::Program& program, const std::optional<data::BatchShape>& batch) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of(const LossSpec& spec, Value outputs, Value labels) const;

@@ -24,7 +24,7 @@ namespace runner::train {
 class TracedRegion {
  public:
   struct RegionOptions {
-    std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
+    std::optional<data::BatchShape> batch = {};  // none if it has no batch
     bool padded = false;  // whether samples of this batch, or of that of another rank in this step, are padding
     bool training = true;
     std::vector<GradientState> gradients = {};  // by flat buffer

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kAttributes[] = {"path",       "type",    "range",    "count",    "nonempty",   "default",
                                        "default_if", "choices", "required", "optional", "implied_by", "when",
                                        "later",      "resume",  "excludes", "unit",     "like",       "text",
-                                       "cpp",        "enum",    "struct",   "unset"};
+                                       "cpp",        "enum",    "struct",   "unset",    "scalar"};
 
 std::string text_of(const YAML::Node& node, const char* key, const char* otherwise = "") {
   const YAML::Node value = node[key];
@@ -81,6 +81,7 @@ Entry read_entry(const YAML::Node& node) {
   if (entry.parent == "model" && !node["resume"]) refuse(entry, "a field of model needs `resume`");
   entry.text = text_of(node, "text");
   if (entry.text.empty()) refuse(entry, "no text");
+  entry.is_scalar = node["scalar"].IsDefined();
   entry.nonempty = node["nonempty"].IsDefined();
   entry.required = node["required"].IsDefined();
   entry.optional = node["optional"].IsDefined();

@@ -23,6 +23,7 @@ struct Entry {
   std::string parent, name;  // the two parts of its path
   std::string type;          // without "list of"
   bool is_list = false;
+  bool is_scalar = false;
   std::string range, count, excludes, unit, like, resume, text;
   bool nonempty = false, required = false, optional = false, later = false;
   std::vector<std::string> choices, later_choices;

@@ -131,6 +131,7 @@ class TableWriter {
                                               quoted(entry.name),
                                               "FieldType::" + type->second,
                                               flag(entry.is_list),
+                                              flag(entry.is_scalar),
                                               flag(entry.required),
                                               flag(entry.optional),
                                               flag(entry.later),

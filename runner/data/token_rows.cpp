@@ -1,0 +1,196 @@
+#include "runner/data/token_rows.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/ranges.h>
+
+#include "runner/formats/input_file.h"
+#include "runner/text/characters.h"
+#include "runner/text/tokenizer_file.h"
+#include "runner/text/truncation.h"
+#include "schema/base/error.h"
+#include "schema/base/sha256.h"
+#include "schema/base/text.h"
+#include "schema/base/utf8.h"
+
+namespace runner::data {
+namespace {
+
+constexpr const char* kCharacters = "characters";
+constexpr const char* kBytes = "bytes";
+
+bool is_word(const std::string& tokenizer) {
+  return tokenizer == kCharacters || tokenizer == kBytes;
+}
+
+std::string sha256_of(const std::string& path) {
+  formats::InputFile input(path);
+  std::vector<std::byte> chunk(size_t{1} << 18);
+  Sha256 hash;
+  while (const size_t got = input.read(chunk)) hash.update(std::span<const std::byte>(chunk).first(got));
+  return hex(hash.finish());
+}
+
+std::vector<TokenizerFile> files_of(const std::string& tokenizer) {
+  std::vector<TokenizerFile> files;
+  if (is_word(tokenizer)) return files;
+  for (const std::string& path : text::tokenizer_files(tokenizer))
+    files.push_back({std::filesystem::path(path).filename().string(), sha256_of(path)});
+  return files;
+}
+
+std::string name_of_tokenizer(const std::string& tokenizer) {
+  const std::filesystem::path path = std::filesystem::path(tokenizer).lexically_normal();
+  return is_word(tokenizer) ? tokenizer : (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string names(const std::vector<TokenizerFile>& files) {
+  std::vector<std::string> all;
+  for (const TokenizerFile& file : files) all.push_back(file.name);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+void check_same(const std::string& tokenizer, const TextEncoding& now, const TextEncoding& known) {
+  constexpr const char* kRemedy = "restore the files that the run was trained with";
+  RUN_CHECK(is_word(now.tokenizer) == is_word(known.tokenizer) &&
+                (!is_word(now.tokenizer) || now.tokenizer == known.tokenizer),
+            ErrorKind::kData, "the run was trained with the tokenizer {}, but data.tokens.tokenizer is {}",
+            known.tokenizer, tokenizer);
+  RUN_CHECK(std::ranges::equal(now.files, known.files, {}, &TokenizerFile::name, &TokenizerFile::name),
+            ErrorKind::kData, "the tokenizer {} now consists of {}, but the run was trained with {}; {}", tokenizer,
+            names(now.files), names(known.files), kRemedy);
+  for (size_t i = 0; i < now.files.size(); ++i)
+    RUN_CHECK(now.files[i] == known.files[i], ErrorKind::kData,
+              "{} of the tokenizer {} has changed since the run was trained: sha256 {}… -> {}…; {}", now.files[i].name,
+              tokenizer, known.files[i].sha256.substr(0, 12), now.files[i].sha256.substr(0, 12), kRemedy);
+}
+
+std::optional<text::Tokenizer> open(const std::string& tokenizer, const TextEncoding* known) {
+  if (tokenizer == kCharacters) return std::nullopt;
+  try {
+    return text::open_tokenizer(tokenizer);
+  } catch (Error& error) {
+    error.set_key("data.tokens.tokenizer");
+    throw error.note(known != nullptr ? "the run was trained with this tokenizer; restore its files"
+                                      : "while reading data.tokens.tokenizer");
+  }
+}
+
+int32_t padding_id_of(const text::Tokenizer& tokenizer) {
+  for (const char* token : {"[PAD]", "<pad>"})
+    if (const auto id = tokenizer.find(token)) return *id;
+  return 0;  // padding is masked
+}
+
+std::vector<int32_t> code_points(std::string_view text) {
+  std::vector<int32_t> codes;
+  for_each_character(text, [&](const Character& character, std::string_view bytes) {
+    RUN_CHECK(character.is_utf8, ErrorKind::kData, "the text has the byte {:#04x}, which is not valid UTF-8",
+              static_cast<uint8_t>(bytes[0]));
+    codes.push_back(static_cast<int32_t>(character.code));
+  });
+  return codes;
+}
+
+}  // namespace
+
+TextTokenizer::TextTokenizer(const schema::TokensSpec& spec, const TextEncoding* known)
+    : spec_(spec), tokenizer_(open(spec.tokenizer, known)) {
+  encoding_ = {
+      .tokenizer = name_of_tokenizer(spec.tokenizer), .files = files_of(spec.tokenizer), .padding = spec.padding};
+  about_key("data.tokens.tokenizer", [&] {
+    if (known != nullptr) check_same(spec.tokenizer, encoding_, *known);
+  });
+}
+
+std::vector<int32_t> TextTokenizer::encode(std::string_view text) const {
+  return tokenizer_ ? tokenizer_->encode(text) : code_points(text);
+}
+
+void TextTokenizer::add(std::span<const std::string> texts, TokenRows& rows) const {
+  const bool is_pair = texts.size() > 1;
+  std::vector<int32_t> first = encode(texts[0]), second;
+  if (is_pair) second = encode(texts[1]);
+  const size_t specials = tokenizer_ ? tokenizer_->specials(is_pair) : 0;
+  const auto length = static_cast<size_t>(spec_.max_length);
+  RUN_CHECK(specials < length, ErrorKind::kRecipe,
+            "data.tokens.max_length is {}, but the tokenizer adds {} special tokens to a {}", length, specials,
+            is_pair ? "pair" : "text");
+  const size_t most = length - specials;
+  if (first.size() + second.size() > most) {
+    // the same order of enumerators
+    const auto truncation = static_cast<text::Truncation>(spec_.truncation);
+    const text::TextLengths left = text::truncated({first.size(), second.size()}, most, truncation);
+    first.resize(left.first);
+    second.resize(left.second);
+    ++rows.truncated;
+  }
+  if (tokenizer_) {
+    const text::Encoding whole = is_pair ? tokenizer_->with_specials(first, second) : tokenizer_->with_specials(first);
+    rows.ids.insert(rows.ids.end(), whole.ids.begin(), whole.ids.end());
+    rows.segments.insert(rows.segments.end(), whole.types.begin(), whole.types.end());
+  } else {
+    rows.ids.insert(rows.ids.end(), first.begin(), first.end());
+    rows.ids.insert(rows.ids.end(), second.begin(), second.end());
+    rows.segments.insert(rows.segments.end(), first.size(), uint8_t{0});
+    rows.segments.insert(rows.segments.end(), second.size(), uint8_t{1});
+  }
+  rows.ends.push_back(std::ssize(rows.ids));
+}
+
+void TextTokenizer::add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const {
+  std::optional<int32_t> end;
+  for (const char* token : {"<|endoftext|>", "</s>", "<eos>", "[SEP]"})
+    if (!end) end = tokenizer_->find(token);
+  for (const std::string_view document : documents) {
+    if (!ids.empty()) {
+      RUN_CHECK(
+          end.has_value(), ErrorKind::kData,
+          "the tokenizer {} has no end token to put between documents; expected <|endoftext|>, </s>, <eos> or [SEP]",
+          spec_.tokenizer);
+      ids.push_back(static_cast<uint32_t>(*end));
+    }
+    const std::vector<int32_t> tokens = encode(document);
+    ids.insert(ids.end(), tokens.begin(), tokens.end());
+  }
+}
+
+int64_t TextTokenizer::finish(TokenRows& rows) const {
+  if (tokenizer_) {
+    rows.padding_id = padding_id_of(*tokenizer_);
+    return tokenizer_->vocabulary();
+  }
+  constexpr size_t kCodes = 0x110000;
+  std::vector<int32_t> id_of(kCodes, -1);
+  for (const int32_t code : rows.ids) id_of[static_cast<size_t>(code)] = 0;
+  for (size_t code = 0; code < kCodes; ++code) {
+    if (id_of[code] < 0) continue;
+    id_of[code] = static_cast<int32_t>(std::ssize(rows.characters));
+    text::append_utf8(rows.characters.emplace_back(), static_cast<char32_t>(code));
+  }
+  for (int32_t& id : rows.ids) id = id_of[static_cast<size_t>(id)];
+  return std::ssize(rows.characters);
+}
+
+std::vector<std::string> merged(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> both;
+  std::ranges::set_union(a, b, std::back_inserter(both));
+  return both;
+}
+
+void use_characters(TokenRows& rows, const std::vector<std::string>& characters, const std::string& name) {
+  if (rows.characters == characters) return;
+  std::vector<int32_t> id_of;
+  for (const std::string& character : rows.characters) {
+    const auto found = std::ranges::lower_bound(characters, character);
+    RUN_CHECK(found != characters.end() && *found == character, ErrorKind::kData,
+              "{}: unknown character {}: the model was not trained with it", name, in_quotes(character));
+    id_of.push_back(static_cast<int32_t>(found - characters.begin()));
+  }
+  for (int32_t& id : rows.ids) id = id_of[static_cast<size_t>(id)];
+  rows.characters = characters;
+}
+
+}  // namespace runner::data

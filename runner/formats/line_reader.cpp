@@ -1,0 +1,43 @@
+#include "runner/formats/line_reader.h"
+
+#include <span>
+
+#include "schema/base/error.h"
+#include "schema/base/utf8.h"
+
+namespace runner::formats {
+namespace {
+
+constexpr size_t kLineChunk = size_t{1} << 16;
+constexpr size_t kLongestLine = size_t{1} << 26;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+bool LineReader::next(std::string_view& line) {
+  size_t searched = at_, end = 0;
+  while ((end = window_.find('\n', searched)) == std::string::npos && !ended_) {
+    window_.erase(0, at_);
+    at_ = 0;
+    searched = window_.size();
+    RUN_CHECK(searched < kLongestLine, ErrorKind::kData, "{}:{}: the line is longer than {} MiB", input_.path(),
+              number_ + 1, kLongestLine >> 20);
+    window_.resize(searched + kLineChunk);
+    const size_t got = input_.read(std::as_writable_bytes(std::span(window_).subspan(searched)));
+    window_.resize(searched + got);
+    ended_ = got < kLineChunk;
+    if (number_ > 0 || searched > 0) continue;
+    RUN_CHECK(!is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
+    if (window_.starts_with(kByteOrderMark)) window_.erase(0, kByteOrderMark.size());
+    searched = 0;
+  }
+  if (end == std::string::npos && at_ == window_.size()) return false;
+  if (end == std::string::npos) end = window_.size();
+  line = std::string_view(window_).substr(at_, end - at_);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  at_ = std::min(end + 1, window_.size());
+  ++number_;
+  return true;
+}
+
+}  // namespace runner::formats
