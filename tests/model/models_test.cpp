@@ -284,8 +284,10 @@ TEST(CheckModel, GptNeedsFittingSizes) {
                "model.context is 5, but samples of data.train have 6 tokens; use data.train.sequence_length=5 or a "
                "larger context");
   spec.context = 6;
-  spec.vocabulary = 11;
-  expect_error(spec, "model.vocabulary is 11, but data.train has 10 tokens");
+  spec.vocabulary = 9;
+  expect_error(spec, "model.vocabulary is 9, but data.train has 10 tokens");
+  spec.vocabulary = 11;  // more rows than tokens
+  EXPECT_NO_THROW(check_model(spec, labelled_tokens(6)));
 }
 
 TEST(BuildModel, FlattenAddsNoNameLevel) {
