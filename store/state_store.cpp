@@ -199,7 +199,17 @@ std::vector<SectionView> StateSnapshot::sections() const {
 
 bool is_state_name(std::string_view name) {
   const bool is_id = !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-  return !is_id && name != kBestState && !name.starts_with(fmt::format("{}(", kBestState));
+  return !is_id && !selects_best(name);
+}
+
+bool selects_best(std::string_view selector) {
+  return selector == kBestState || selector.starts_with(fmt::format("{}(", kBestState));
+}
+
+std::optional<std::string> best_metric(std::string_view selector) {
+  const size_t begin = kBestState.size() + 1;
+  if (!selects_best(selector) || selector.size() < begin + 2 || !selector.ends_with(')')) return std::nullopt;
+  return std::string(selector.substr(begin, selector.size() - begin - 1));
 }
 
 bool is_selected(const StateInfo& state, std::string_view selector) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,10 @@ struct StateInfo {
 
 // "best", without or with a metric, selects a checkpoint by its metrics.
 inline constexpr std::string_view kBestState = "best";
+// Returns whether `selector` is "best" or begins as "best(METRIC)" does.
+bool selects_best(std::string_view selector);
+// Returns METRIC of "best(METRIC)"; none for any other text.
+std::optional<std::string> best_metric(std::string_view selector);
 // Returns whether a checkpoint may have this name: it is neither an id nor "best" nor "best(METRIC)".
 bool is_state_name(std::string_view name);
 // Returns whether `selector` is the id or a name of the checkpoint, or empty.

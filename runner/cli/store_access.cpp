@@ -16,8 +16,6 @@
 namespace runner::cli {
 namespace {
 
-using store::kBestState;
-
 // By which metric states are compared.
 struct Ranking {
   std::string metric;
@@ -54,13 +52,6 @@ std::vector<store::StateInfo> ranked_states(const store::RunDetails& run, const 
   return store::ranked(std::move(states), ranking.metric, ranking.maximize);
 }
 
-// Returns METRIC of "best(METRIC)".
-std::optional<std::string> metric_in(std::string_view text) {
-  text.remove_prefix(kBestState.size());
-  if (text.size() < 3 || text.front() != '(' || text.back() != ')') return std::nullopt;
-  return std::string(text.substr(1, text.size() - 2));
-}
-
 // In single quotes unless a shell takes it as it is.
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%,";
@@ -72,8 +63,8 @@ std::string shell_word(std::string_view text) {
 
 store::StateInfo best_state(const store::RunDetails& run, std::string_view text) {
   Ranking ranking = ranking_of(run);
-  if (text != kBestState) {
-    const std::optional<std::string> metric = metric_in(text);
+  if (text != store::kBestState) {
+    const std::optional<std::string> metric = store::best_metric(text);
     RUN_CHECK(metric, ErrorKind::kUsage, "--state {}: expected a state's id or name, best or best(METRIC)", text);
     ranking = {*metric, maximizes(run, *metric)};
   }
@@ -150,7 +141,7 @@ std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::
 }
 
 store::StateInfo state_named(const store::RunDetails& run, const std::string& text) {
-  if (!store::is_state_name(text) && text.starts_with(kBestState)) return best_state(run, text);
+  if (store::selects_best(text)) return best_state(run, text);
   for (const store::StateInfo& state : run.states)
     if (store::is_selected(state, text) && !(text.empty() && state.superseded)) return state;
   RUN_CHECK(text.empty(), ErrorKind::kNotFound, "run {} has no state {}{}; `runner states {}` lists its states",

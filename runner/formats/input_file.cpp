@@ -86,6 +86,18 @@ size_t InputFile::read(std::span<std::byte> out) {
   return filled;
 }
 
+std::string InputFile::read_rest(int64_t most) {
+  constexpr size_t kChunk = size_t{1} << 16;
+  std::string text;
+  for (size_t got = kChunk; got == kChunk && std::ssize(text) <= most;) {
+    const size_t before = text.size();
+    text.resize(before + kChunk);
+    got = read(std::as_writable_bytes(std::span(text).subspan(before)));
+    text.resize(before + got);
+  }
+  return text;
+}
+
 void InputFile::watch() {
   constexpr int64_t kEvery = 1 << 20;  // bytes
   if (offset_ - watched_ < kEvery || file_.size() == 0) return;

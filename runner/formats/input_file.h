@@ -32,6 +32,8 @@ class InputFile {
   void seek(int64_t offset);
   // Fills `out` and returns the number of bytes read, which is smaller only at the end of the data.
   size_t read(std::span<std::byte> out);
+  // Returns the rest of the data, or its beginning if it has more than `most` bytes: some more bytes than that.
+  std::string read_rest(int64_t most);
   // Fills `out` or throws, for example "x.idx: ends at byte 20, inside the header of 24 bytes". `part`: what is being
   // read, here "the header of 24 bytes".
   void read_exactly(std::span<std::byte> out, const std::string& part);

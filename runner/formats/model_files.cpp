@@ -157,9 +157,7 @@ std::map<std::string, std::vector<std::string>> read_shard_index(const std::stri
   InputFile input(path);
   RUN_CHECK(input.most_left() <= kLongestIndex, ErrorKind::kData, "{}: the index has {} bytes, limit {}", path,
             input.most_left(), kLongestIndex);
-  std::string text(static_cast<size_t>(input.most_left()), '\0');
-  text.resize(input.read(std::as_writable_bytes(std::span(text))));
-  const json::Value index = json::parse(text);
+  const json::Value index = json::parse(input.read_rest(kLongestIndex));
   const json::Value& map = json::member(index, kWeightMap);
   RUN_CHECK(map.map() != nullptr, ErrorKind::kData,
             "{}: expected an index of safetensors files, a JSON object with a map {} of tensors to files", path,

@@ -1,6 +1,5 @@
 #include "runner/lua/attention.h"
 
-#include <limits>
 #include <vector>
 
 #include <lua.hpp>
@@ -11,6 +10,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_functions.h"
+#include "runner/model/attention.h"
 
 namespace runner::lua {
 namespace {
@@ -29,12 +29,9 @@ Value tensor_option(lua_State* state, const OptionTable& options, const char* na
   return tensor;
 }
 
-// A mask as numbers to add to scores of a dtype. Of a bool mask, −∞ where it equals `hides`.
+// A mask as numbers to add to scores of a dtype. `hides`: of nn::additive_mask(), for a bool mask.
 Value additive(Value mask, DType dtype, bool hides) {
-  if (mask.dtype() != DType::kBool) return ops::cast(mask, dtype);
-  const Value zero = ops::full_like(ops::cast(mask, dtype), 0);
-  const Value hidden = ops::full_like(zero, -std::numeric_limits<double>::infinity());
-  return hides ? ops::where(mask, hidden, zero) : ops::where(mask, zero, hidden);
+  return mask.dtype() == DType::kBool ? nn::additive_mask(mask, dtype, hides) : ops::cast(mask, dtype);
 }
 
 // A mask (…, T, S) with four axes, the last of them in full.
@@ -66,13 +63,7 @@ int scaled_dot_product_attention(lua_State* state) {
   if (const Value mask = tensor_option(state, table, "attn_mask"))
     options.mask =
         with_four_axes(state, additive(mask, q.dtype(), /*hides=*/false), k.shape().rank() == 4 ? k.shape()[2] : 1);
-  const double dropout = table.number("dropout_p", 0);
-  if (dropout > 0 && context.training) {
-    options.dropout = dropout;
-    options.dropout_key = context.dropout_key;
-    options.sample_ids = context.sample_ids;
-    options.layer = context.dropout_layers++;
-  }
+  nn::use_dropout(context, options, table.number("dropout_p", 0));
   return push_tensor(state, ops::attention(q, k, v, options));
 }
 

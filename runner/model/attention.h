@@ -1,6 +1,7 @@
 // Attention of transformers over sequences, with several heads.
 #pragma once
 
+#include "backends/ir/ops.h"
 #include "runner/model/module.h"
 
 namespace runner::nn {
@@ -8,6 +9,12 @@ namespace runner::nn {
 // (B, T, heads · D) -> (B, heads, T, D), and back.
 Value split_heads(Value x, int64_t heads);
 Value merge_heads(Value x);
+
+// A mask as numbers to add to scores: −∞ where a bool mask equals `hides`, else 0.
+Value additive_mask(Value mask, backends::DType dtype, bool hides);
+
+// Lets the op drop attention weights with probability p, in training.
+void use_dropout(ForwardContext& context, backends::ops::AttentionOptions& options, double p);
 
 struct AttentionOptions {
   bool causal = false;  // token t sees tokens 0 … t

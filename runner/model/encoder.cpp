@@ -205,11 +205,6 @@ class Encoder : public Group {
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// The number of rows of the token embedding, which may exceed the number of tokens.
-int64_t rows_of(const schema::ModelSpec& spec, const data::Encoding& data) {
-  return spec.vocabulary.value_or(data.vocabulary);
-}
-
 void check_other_inputs(const schema::ModelSpec& spec, const data::Encoding& data) {
   for (const data::SampleInput& input : data.more_inputs) {
     if (input.name != kMask && input.name != kSegments) continue;
@@ -223,9 +218,6 @@ void check_other_inputs(const schema::ModelSpec& spec, const data::Encoding& dat
 
 void check_encoder(const schema::ModelSpec& spec, const data::Encoding& data) {
   check_sizes(spec, data);
-  const int64_t rows = rows_of(spec, data);
-  RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
-            data.vocabulary);
   check_other_inputs(spec, data);
 }
 
@@ -249,8 +241,8 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
     case ModelHead::kTokenClassification:
       return expect(is_class && per_token && !data.predicts_tokens, "a class per token");
     case ModelHead::kMaskedLm:
-      return expect(is_class && per_token && !data.predicts_tokens && data.outputs == rows_of(spec, data),
-                    fmt::format("one of {} tokens per masked token", rows_of(spec, data)));
+      return expect(is_class && per_token && !data.predicts_tokens && data.outputs == vocabulary_of(spec, data),
+                    fmt::format("one of {} tokens per masked token", vocabulary_of(spec, data)));
     case ModelHead::kNone:
       return expect(!is_class && !per_token && data.outputs == spec.width,
                     fmt::format("{} numbers per sample", spec.width));
@@ -302,7 +294,7 @@ const ModelDef kEncoderModel{
     .check = check_encoder,
     .check_labels = check_labels,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
-      return std::make_shared<Encoder>(spec, rows_of(spec, data), context_of(spec, data), data.outputs);
+      return std::make_shared<Encoder>(spec, vocabulary_of(spec, data), context_of(spec, data), data.outputs);
     },
     .pretrained = bert_of_the_hub,
 };

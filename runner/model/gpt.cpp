@@ -108,13 +108,6 @@ class Gpt : public Group {
   ModulePtr ln_f_, lm_head_;
 };
 
-void check_gpt(const schema::ModelSpec& spec, const data::Encoding& data) {
-  check_sizes(spec, data);
-  const int64_t rows = spec.vocabulary.value_or(data.vocabulary);
-  RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
-            data.vocabulary);
-}
-
 const PretrainedDef& gpt_of_the_hub() {
   static const PretrainedDef def{
       .model_type = "gpt2",
@@ -163,10 +156,10 @@ const ModelDef kGptModel{
                .most_axes = 1,
                .others = kNoOthers,
                .outputs = OutputsPer::kToken},
-    .check = check_gpt,
+    .check = check_sizes,
     .check_labels = kNoCheck,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
-      return std::make_shared<Gpt>(spec, spec.vocabulary.value_or(data.vocabulary), context_of(spec, data));
+      return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },
     .pretrained = gpt_of_the_hub,
 };

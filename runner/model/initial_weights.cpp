@@ -56,8 +56,7 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
               full_name(entry.name, *entry.tensor));
 }
 
-// ---- pretrained models
-// -----------------------------------------------------------------------------------------------
+// ---- pretrained models ----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -98,6 +97,7 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
   const Entry* const sample = find(source.def.conv1d_sample);
   const Parameter* const like = sample == nullptr ? nullptr : parameters.find(sample->name);
   const bool is_conv1d = like != nullptr && sample->tensor->shape == Shape{like->shape[1], like->shape[0]};
+  std::vector<Entry*> outputs;
   for (const Parameter& parameter : parameters.parameters()) {
     const auto found = std::ranges::lower_bound(entries_, parameter.name, {}, &Entry::name);
     const bool is_output = any_matches(source.def.outputs, parameter.name);
@@ -116,9 +116,12 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
               is_output ? "; model.new_head: true starts with a new output layer" : "");
     RUN_CHECK(found->tensor->dtype && backends::is_float(*found->tensor->dtype), ErrorKind::kData,
               "{}: expected floats in {} in {}, got {}", kPretrained, name, files.weights, found->tensor->type);
-    if (is_output) found->rows = rows_of_classes(source.classes, files);
+    if (is_output) outputs.push_back(&*found);
     ++report_->loaded;
   }
+  if (outputs.empty()) return;
+  const std::vector<int64_t> rows = rows_of_classes(source.classes, files);
+  for (Entry* const output : outputs) output->rows = rows;
 }
 
 // Leaves the entries of parameters, under their names.

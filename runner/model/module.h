@@ -160,10 +160,9 @@ class Group : public Module {
  protected:
   // Call it in the constructor, in the order of the parameters.
   ModulePtr member(std::string name, ModulePtr module);
-
- private:
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override;
 
+ private:
   std::vector<std::pair<std::string, ModulePtr>> members_;
 };
 

@@ -202,9 +202,7 @@ json::Value read_config(const PretrainedFiles& files) {
   formats::InputFile input(files.config);
   RUN_CHECK(input.most_left() <= kLongestConfig, ErrorKind::kData, "{}: {} has {} bytes, limit {}", kKey, files.config,
             input.most_left(), kLongestConfig);
-  std::string text(static_cast<size_t>(input.most_left()), '\0');
-  text.resize(input.read(std::as_writable_bytes(std::span(text))));
-  json::Value config = json::parse(text);
+  json::Value config = json::parse(input.read_rest(kLongestConfig));
   RUN_CHECK(config.map() != nullptr, ErrorKind::kData, "{}: {}: expected a JSON object", kKey, files.config);
   return config;
 }

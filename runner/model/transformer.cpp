@@ -19,10 +19,10 @@ class MultiheadAttention : public AttentionModule {
         heads_(heads),
         dropout_(dropout),
         has_bias_(bias),
-        out_proj_(linear(width, width, {Initialiser::Kind::kUniform, 1 / std::sqrt(static_cast<double>(width))},
-                         bias ? std::optional(Initialiser{}) : std::nullopt)) {
+        out_proj_(member("out_proj",
+                         linear(width, width, {Initialiser::Kind::kUniform, 1 / std::sqrt(static_cast<double>(width))},
+                                bias ? std::optional(Initialiser{}) : std::nullopt))) {
     RUN_CHECK(width % heads == 0, ErrorKind::kRun, "{}: {} heads do not divide the width {}", type(), heads, width);
-    contain(*out_proj_);
   }
 
   bool takes_keys() const override { return true; }
@@ -41,7 +41,7 @@ class MultiheadAttention : public AttentionModule {
     weight_ =
         parameters.add(prefix + "in_proj_weight", Shape{3 * width_, width_}, {Initialiser::Kind::kUniform, bound});
     if (has_bias_) bias_ = parameters.add(prefix + "in_proj_bias", Shape{3 * width_}, {}, ParameterRole::kBias);
-    out_proj_->declare(parameters, prefix + "out_proj.");
+    AttentionModule::add_parameters(parameters, prefix);
   }
 
   Value record(ForwardContext& context, Value x) const override {
@@ -76,28 +76,19 @@ class TransformerEncoderLayer : public AttentionModule {
  public:
   explicit TransformerEncoderLayer(const EncoderLayerOptions& options)
       : options_(options),
-        self_attn_(multihead_attention(options.width, options.heads, options.dropout, options.bias)),
-        linear1_(linear(options.width, options.feedforward, options.bias)),
-        linear2_(linear(options.feedforward, options.width, options.bias)),
-        norm1_(layer_norm(options.width, options.eps, options.bias)),
-        norm2_(layer_norm(options.width, options.eps, options.bias)),
-        activation_(nn::activation(options.activation)) {
-    for (const auto& [name, module] : named()) contain(*module);
-  }
+        self_attn_(
+            member("self_attn", multihead_attention(options.width, options.heads, options.dropout, options.bias))),
+        linear1_(member("linear1", linear(options.width, options.feedforward, options.bias))),
+        linear2_(member("linear2", linear(options.feedforward, options.width, options.bias))),
+        norm1_(member("norm1", layer_norm(options.width, options.eps, options.bias))),
+        norm2_(member("norm2", layer_norm(options.width, options.eps, options.bias))),
+        activation_(nn::activation(options.activation)) {}
 
   bool takes_keys() const override { return false; }
   std::string_view type() const override { return "nn.TransformerEncoderLayer"; }
   std::string text() const override { return fmt::format("{}({}, {})", type(), options_.width, options_.heads); }
 
  private:
-  std::vector<std::pair<std::string, ModulePtr>> named() const {
-    return {
-        {"self_attn", self_attn_}, {"linear1", linear1_}, {"linear2", linear2_}, {"norm1", norm1_}, {"norm2", norm2_}};
-  }
-  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    for (const auto& [name, module] : named()) module->declare(parameters, prefix + name + '.');
-  }
-
   Value record(ForwardContext& context, Value x) const override {
     const auto attended = [&](Value tokens) { return dropped(context, self_attn_->forward(context, tokens)); };
     const auto transformed = [&](Value tokens) {

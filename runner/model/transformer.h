@@ -14,7 +14,7 @@ struct AttentionCall {
 };
 
 // A module that computes attention.
-class AttentionModule : public Module {
+class AttentionModule : public Group {
  public:
   // As forward(), with arguments.
   Value attend(ForwardContext& context, Value x, const AttentionCall& call) const;

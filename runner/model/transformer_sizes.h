@@ -18,7 +18,13 @@ inline int64_t mlp_width_of(const schema::ModelSpec& spec) {
   return spec.mlp_width.value_or(4 * spec.width);
 }
 
-// Throws Error(kRecipe) if the heads do not divide the width, or if the samples have more tokens than positions.
+// Returns the number of rows of the token embedding, which may exceed the number of tokens.
+inline int64_t vocabulary_of(const schema::ModelSpec& spec, const data::Encoding& data) {
+  return spec.vocabulary.value_or(data.vocabulary);
+}
+
+// Throws Error(kRecipe) if the heads do not divide the width, if the samples have more tokens than positions, or if
+// the embedding has fewer rows than there are tokens.
 inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& data) {
   RUN_ASSERT(spec.heads > 0);  // written, or set by apply_config()
   RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
@@ -29,6 +35,9 @@ inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& dat
             "model.context is {0}, but samples of data.train have {1}{2} tokens; use {3}={0} or a larger context",
             context, has_text_columns ? "up to " : "", tokens,
             has_text_columns ? "data.tokens.max_length" : "data.train.sequence_length");
+  const int64_t rows = vocabulary_of(spec, data);
+  RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
+            data.vocabulary);
 }
 
 }  // namespace runner::nn

@@ -24,14 +24,7 @@ std::string read_whole(const std::string& path) {
   formats::InputFile input(path);
   RUN_CHECK(input.most_left() <= kLongestFile || input.compressed(), ErrorKind::kData, "{} has {} bytes, limit {}",
             path, input.most_left(), kLongestFile);
-  std::string text;
-  constexpr size_t kChunk = size_t{1} << 16;
-  for (size_t got = kChunk; got == kChunk && std::ssize(text) <= kLongestFile;) {
-    const size_t before = text.size();
-    text.resize(before + kChunk);
-    got = input.read(std::as_writable_bytes(std::span(text).subspan(before)));
-    text.resize(before + got);
-  }
+  std::string text = input.read_rest(kLongestFile);
   RUN_CHECK(std::ssize(text) <= kLongestFile, ErrorKind::kData, "{} has more than {} bytes", path, kLongestFile);
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);

@@ -1,6 +1,7 @@
 #include "tests/cli/command.h"
 
 #include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -15,10 +16,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Returns the names of the variables that runs would record and that only tests read, as RUNNER_UPDATE.
+std::string variables_of_tests() {
+  std::string names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (text.starts_with("RUNNER_")) names += fmt::format(" {}", text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
 // Returns the part before a command that sets its folder and environment.
 std::string surroundings(const fs::path& folder) {
-  return fmt::format("cd '{}' && unset RUNNER_DB NO_COLOR TERM && export TZ=UTC HOME='{}' PATH='{}':$PATH",
-                     folder.string(), folder.string(), support::build_path("bin"));
+  return fmt::format("cd '{}' && unset NO_COLOR TERM{} && export TZ=UTC HOME='{}' PATH='{}':$PATH", folder.string(),
+                     variables_of_tests(), folder.string(), support::build_path("bin"));
 }
 
 int exit_code_of(int status) {

@@ -13,8 +13,8 @@ struct Result {
   std::string out, err;
 };
 
-// Runs `command` with sh in `folder`, which is also HOME. RUNNER_DB, NO_COLOR and TERM are unset, and the time zone is
-// UTC.
+// Runs `command` with sh in `folder`, which is also HOME. NO_COLOR, TERM and all RUNNER_ variables are unset, and the
+// time zone is UTC.
 Result run_command(const std::string& command, const std::filesystem::path& folder);
 
 // Like run_command(), but interrupts the command (SIGINT) as soon as it prints a progress line. Both streams are in

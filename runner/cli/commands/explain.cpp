@@ -121,10 +121,9 @@ void explain_key(const ExplainOptions& options, report::Output& out) {
   const schema::OtherKey* const other = is_key ? nullptr : schema::find_other_key(key);
   RUN_CHECK(other == nullptr, ErrorKind::kUsage, "unknown key {}; {}", key, schema::hint_of(*other));
   if (!is_key) fail_unknown(key);
+  const std::string& more = options.key.empty() && !options.overrides.empty() ? options.overrides.front() : options.key;
   RUN_CHECK(options.key.empty() && options.overrides.empty(), ErrorKind::kUsage,
-            "explain: {} needs a recipe; write `runner explain RECIPE {} {}`",
-            options.key.empty() ? options.overrides.front() : options.key, key,
-            options.key.empty() ? options.overrides.front() : options.key);
+            "explain: {} needs a recipe; write `runner explain RECIPE {} {}`", more, key, more);
   const std::string text = schema::explain_field(key);
   out.data(options.json ? json::text(json::Object{{"key", key}, {"text", text}}) : text);
 }

@@ -1,9 +1,9 @@
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "backends/exec/backend.h"
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/recipe_file.h"

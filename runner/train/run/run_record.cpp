@@ -35,12 +35,10 @@ struct Ranking {
 
 // What "best" or "best(METRIC)" means: the metric that the recipe monitors, or METRIC.
 Ranking ranking_of(std::string_view selector, const schema::Recipe& recipe, const Hooks* hooks) {
-  selector.remove_prefix(store::kBestState.size());
-  if (!selector.empty()) {
-    RUN_CHECK(selector.size() > 2 && selector.back() == ')', ErrorKind::kRun,
-              "load_state: expected best or best(METRIC), got '{}{}'", store::kBestState, selector);
-    const std::string metric(selector.substr(1, selector.size() - 2));
-    return {metric, maximizes(schema::Mode::kAuto, metric, hooks)};
+  if (selector != store::kBestState) {
+    const std::optional<std::string> metric = store::best_metric(selector);
+    RUN_CHECK(metric, ErrorKind::kRun, "load_state: expected best or best(METRIC), got '{}'", selector);
+    return {*metric, maximizes(schema::Mode::kAuto, *metric, hooks)};
   }
   if (const auto& spec = recipe.checkpoint.keep_best) return {spec->metric, maximizes(spec->mode, spec->metric, hooks)};
   if (const auto& spec = recipe.train.early_stopping) return {spec->metric, maximizes(spec->mode, spec->metric, hooks)};
@@ -221,7 +219,7 @@ int64_t RunRecord::find_state(const std::string& selector) {
   store::Store store = reopened();
   const store::RunRow run = store::find_run(store, result.run);
   std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
-  if (!store::is_state_name(selector) && selector.starts_with(store::kBestState)) {
+  if (store::selects_best(selector)) {
     const auto [metric, maximize] = ranking_of(selector, request_.recipe, hooks_);
     states = store::ranked(std::move(states), hide_secrets(metric), maximize);
     RUN_CHECK(!states.empty(), ErrorKind::kRun,
