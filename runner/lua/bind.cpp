@@ -113,8 +113,8 @@ void count_call(lua_State* state) {
 }
 
 EngineTime::~EngineTime() {
-  constexpr std::chrono::milliseconds kLong(1);  // less is noise, which the charged instructions cover
-  if (std::chrono::steady_clock::now() - begin_ > kLong) Runtime::of(state_).meter().skip_time();
+  const double time = coarse_seconds() - begin_;
+  if (time > 0) Runtime::of(state_).meter().leave_out(time);
 }
 
 int raise_exception(lua_State* state, std::exception_ptr exception, Raise raise) {

@@ -4,11 +4,11 @@
 // Lua is built as C++, so its own errors, such as an exceeded memory budget, unwind C++ frames too.
 #pragma once
 
-#include <chrono>
 #include <exception>
 #include <string>
 #include <string_view>
 
+#include "schema/base/clock.h"
 #include "schema/base/error.h"
 
 struct lua_State;
@@ -50,17 +50,18 @@ int raise_exception(lua_State* state, std::exception_ptr exception, Raise raise)
 // Charges the instruction budget for a call of a C++ function, which takes longer than an instruction.
 void count_call(lua_State* state);
 
-// While the object exists, the engine works for the hook. If that takes long, the hook's time budget does not count it.
+// While the object exists, the engine works for the hook, whose time budget does not count that. The clock is a coarse
+// one, which costs little: short calls seem to take no time or one tick, which is right on average.
 class EngineTime {
  public:
-  explicit EngineTime(lua_State* state) : state_(state), begin_(std::chrono::steady_clock::now()) {}
+  explicit EngineTime(lua_State* state) : state_(state), begin_(coarse_seconds()) {}
   ~EngineTime();
   EngineTime(const EngineTime&) = delete;
   EngineTime& operator=(const EngineTime&) = delete;
 
  private:
   lua_State* const state_;
-  const std::chrono::steady_clock::time_point begin_;
+  const double begin_;
 };
 
 // Adapter that makes `function` callable from Lua. `raise` decides how an exception is treated.

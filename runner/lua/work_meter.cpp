@@ -67,7 +67,7 @@ void WorkMeter::refill(lua_State* state) {
   seconds_left_ = budget_.seconds;
   collected_ = 0;
   over_.clear();
-  skip_time();
+  last_time_.reset();  // most calls end before a check, and need no time
   next_look_ = left_ - kHookInterval;
   lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
 }
@@ -79,10 +79,6 @@ void WorkMeter::spend(lua_State* state, int64_t instructions) {
     luaL_error(state, "one call needs more than the %d million Lua instructions that a hook may use",
                static_cast<int>(budget_.instructions / 1'000'000));
   if (left_ <= next_look_) look(state);
-}
-
-void WorkMeter::skip_time() {
-  last_time_ = thread_seconds();
 }
 
 void WorkMeter::end(lua_State* state, std::string text) {
@@ -99,8 +95,8 @@ void WorkMeter::on_count(lua_State* state, lua_Debug*) {
 
 void WorkMeter::look(lua_State* state) {
   next_look_ = left_ - kHookInterval;
-  const double before = std::exchange(last_time_, thread_seconds());
-  seconds_left_ -= last_time_ - before;
+  const double now = thread_seconds(), before = std::exchange(last_time_, now).value_or(now);
+  seconds_left_ -= std::max(now - before - std::exchange(left_out_, 0), 0.0);
   if (of_call_ == budget_.instructions && interrupted && interrupted()) {
     left_ = std::min(left_, of_call_ /= 10);
     seconds_left_ = std::min(seconds_left_, budget_.seconds / 10);

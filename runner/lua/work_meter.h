@@ -19,7 +19,7 @@ namespace runner::lua {
 struct Budget {
   size_t memory_bytes = size_t{256} << 20;
   int64_t instructions = 1'000'000'000;  // per call, including those charged by spend(); about ten seconds
-  double seconds = 10;                   // of CPU time per call; without the engine's, see skip_time()
+  double seconds = 10;                   // of CPU time per call; without the engine's, see leave_out()
   int64_t pattern_steps = 10'000'000;    // per string.find, match or gsub, and per match of gmatch
 };
 
@@ -44,8 +44,8 @@ class WorkMeter {
   void refill(lua_State* state);
   // Charges instructions to the budget. Raises a Lua error if it is exceeded.
   void spend(lua_State* state, int64_t instructions);
-  // Excludes the time since the last check. Call after work of the engine, such as the computation of a tensor.
-  void skip_time();
+  // Excludes time since the last check: that of the engine, such as the computation of a tensor.
+  void leave_out(double seconds) { left_out_ += seconds; }
   // Polled during calls. Once it returns true, the call may use another tenth of its budget.
   std::function<bool()> interrupted;
 
@@ -70,10 +70,11 @@ class WorkMeter {
   int64_t left_ = 0;         // remaining instructions
   int64_t next_look_ = 0;    // remaining instructions at the next check; kAlways once something is exhausted
   double seconds_left_ = 0;  // of CPU time
-  double last_time_ = 0;     // CPU time of this thread at the last check
-  int64_t collected_ = 0;    // instructions charged for garbage collections due to lack of memory
-  int depth_ = 0;            // nesting depth of calls
-  std::string over_;         // error of the exhausted budget, with its place; empty if it is not exhausted
+  std::optional<double> last_time_ = {};  // CPU time of this thread at the last check in this call
+  double left_out_ = 0;                   // seconds of the engine since then
+  int64_t collected_ = 0;                 // instructions charged for garbage collections due to lack of memory
+  int depth_ = 0;                         // nesting depth of calls
+  std::string over_;                      // error of the exhausted budget, with its place; empty if it is not exhausted
   std::optional<std::string> end_;
 };
 
