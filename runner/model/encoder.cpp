@@ -37,7 +37,7 @@ class EncoderEmbeddings : public Group {
         segments_(member("token_type_embeddings", embedding(spec.segments, spec.width, kInitialDeviation))),
         norm_(member("LayerNorm", bert_norm(spec.width))) {}
 
-  ParameterId table() const { return words_->own_parameters().front().second; }
+  const Module& table() const { return *words_; }
 
  private:
   // ids: (B, T) i64 -> (B, T, C)
@@ -116,7 +116,7 @@ class Bert : public Group {
       pooler_ = member("pooler.dense", bert_linear(spec.width, spec.width));
   }
 
-  ParameterId table() const { return embeddings_->table(); }
+  const Module& table() const { return embeddings_->table(); }
 
   // x: (B, T, C). Returns (B, C), from the first token.
   Value pool(ForwardContext& context, Value x) const {
@@ -147,9 +147,8 @@ class TiedDecoder : public Module {
     bias_ = parameters.add(prefix + "bias", Shape{rows_}, Initialiser{}, ParameterRole::kBias);
   }
   Value record(ForwardContext& context, Value x) const override {
-    const auto operand = [&](Value value) { return context.autocast.operand(backends::Op::kMatmul, value); };
-    const Value logits = ops::matmul(operand(x), operand(context.parameter(bert_.table())), false, true);
-    return ops::add(logits, operand(context.parameter(bias_)));
+    const Value bias = context.autocast.operand(backends::Op::kMatmul, context.parameter(bias_));
+    return ops::add(tied_output(context, bert_.table(), x), bias);
   }
 
   const Bert& bert_;

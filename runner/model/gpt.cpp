@@ -96,10 +96,7 @@ class Gpt : public Group {
     x = apply_dropout(context, x, dropout_);
     for (const ModulePtr& block : blocks_) x = block->forward(context, x);
     x = ln_f_->forward(context, x);
-    if (lm_head_ != nullptr) return lm_head_->forward(context, x);
-    const auto operand = [&](Value value) { return context.autocast.operand(backends::Op::kMatmul, value); };
-    const Value table = context.parameter(wte_->own_parameters().front().second);
-    return ops::matmul(operand(x), operand(table), false, true);
+    return lm_head_ != nullptr ? lm_head_->forward(context, x) : tied_output(context, *wte_, x);
   }
 
   const double dropout_;

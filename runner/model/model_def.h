@@ -69,6 +69,7 @@ void check_inputs(const ModelDef& def, const data::Encoding& data);
   MODEL(Mlp)                 \
   MODEL(Linear)              \
   MODEL(Gpt)                 \
+  MODEL(Llama)               \
   MODEL(Encoder)
 
 #define RUNNER_DECLARE_MODEL(Name) extern const ModelDef k##Name##Model;

@@ -313,6 +313,11 @@ ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation) {
 ModulePtr embedding(int64_t rows, int64_t width, double deviation, std::optional<int64_t> padding_row) {
   return std::make_shared<Embedding>(rows, width, deviation, padding_row);
 }
+Value tied_output(ForwardContext& context, const Module& table, Value x) {
+  const auto operand = [&](Value value) { return context.autocast.operand(backends::Op::kMatmul, value); };
+  const Value weight = context.parameter(table.own_parameters().front().second);
+  return ops::matmul(operand(x), operand(weight), false, true);
+}
 ModulePtr layer_norm(int64_t width, double eps, bool bias) {
   return std::make_shared<LayerNorm>(width, eps, bias);
 }

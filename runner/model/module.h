@@ -175,6 +175,8 @@ ModulePtr normal_linear(int64_t in, int64_t out, bool bias, double deviation);
 // ids: (…) i64 -> (…, width). weight (rows, width): N(0, deviation²), as torch.nn.Embedding. `padding_row`: starts as
 // zeros.
 ModulePtr embedding(int64_t rows, int64_t width, double deviation = 1, std::optional<int64_t> padding_row = {});
+// x: (…, width) -> (…, rows): the output layer of a model whose weight is that of `table`, an embedding(); no bias.
+Value tied_output(ForwardContext& context, const Module& table, Value x);
 // Normalises over the last axis; weight is initialised with ones, bias with zeros.
 ModulePtr layer_norm(int64_t width, double eps = kNormEpsilon, bool bias = true);
 // x / √(mean of x² + eps) over the last axis, times a weight that is initialised with ones, as torch.nn.RMSNorm.

@@ -14,6 +14,7 @@
 #include "schema/base/file.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::nn {
 namespace {
@@ -59,6 +60,16 @@ std::string list_text(const std::vector<std::string>& names) {
   fail(ErrorKind::kRecipe, "{}: {}: {}", kKey, files.config, text);
 }
 
+// Returns `config` with the members of inner objects as its own: "rope_parameters.rope_theta".
+json::Value with_flat_members(const json::Value& config) {
+  json::Object flat;
+  for (const auto& [key, value] : json::members_of(config)) {
+    if (json::members_of(value).empty()) flat.emplace_back(key, value);
+    for (const auto& [name, inner] : json::members_of(value)) flat.emplace_back(key + "." + name, inner);
+  }
+  return flat;
+}
+
 bool is_set(const json::Value& value) {
   return !value.is_null() && value != json::Value(false);
 }
@@ -71,7 +82,7 @@ bool are_equal(const json::Value& a, const json::Value& b) {
 // Whether a key that is not in the table may change what a model computes.
 bool may_change_results(std::string_view key) {
   constexpr std::string_view kPatterns[] = {"rope_*",         "*scal*",         "*sliding_window*",    "alibi",
-                                            "attention_bias", "attention_type", "quantization_config", "multi_query"};
+                                            "attention_bias", "attention_type", "quantization_config*", "multi_query"};
   return std::ranges::any_of(kPatterns, [&](std::string_view pattern) { return matches(pattern, key); });
 }
 
@@ -125,8 +136,8 @@ json::Value as_field(const schema::Field& field, const json::Value& value, const
       if (value.integer() != nullptr && *value.integer() >= 1) return value;
       refuse(files, fmt::format("{} is {}, expected an integer of at least 1", name, json::compact(value)));
     case schema::FieldType::kNumber:
-      if (number && *number >= 0 && *number < 1) return *number;
-      refuse(files, fmt::format("{} is {}, expected a number from 0 to 1", name, json::compact(value)));
+      if (number && field.range.has(*number)) return *number;
+      refuse(files, fmt::format("{} is {}, expected a number {}", name, json::compact(value), range_phrase(field)));
     case schema::FieldType::kBoolean:
       if (value.boolean() != nullptr) return value;
       refuse(files, fmt::format("{} is {}, expected true or false", name, json::compact(value)));
@@ -145,7 +156,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   RUN_ASSERT(model != nullptr && model->pretrained != nullptr);  // the recipe reader rejects other types
   const PretrainedDef& def = model->pretrained();
   const PretrainedFiles files = find_pretrained(spec.pretrained);
-  const json::Value config = read_config(files);
+  const json::Value config = with_flat_members(read_config(files));
   const json::Value& type = json::member(config, "model_type");
   if (type != json::Value(def.model_type))
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),

@@ -27,7 +27,7 @@ inline int64_t vocabulary_of(const schema::ModelSpec& spec, const data::Encoding
 // the embedding has fewer rows than there are tokens.
 inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& data) {
   RUN_ASSERT(spec.heads > 0);  // written, or set by apply_config()
-  RUN_CHECK(spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
+  RUN_CHECK(spec.head_width || spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
             spec.width, spec.heads);
   const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);
   const bool has_text_columns = data.texts && !data.predicts_tokens;

@@ -55,6 +55,10 @@ struct Range {
   int64_t least, most;  // integers
   double low, high;     // numbers; infinite without a bound
   bool low_open, high_open;
+
+  bool has(double number) const {
+    return (low_open ? number > low : number >= low) && (high_open ? number < high : number <= high);
+  }
 };
 
 struct Field {

@@ -270,10 +270,7 @@ class ValueReader {
     if (!scalar) return std::nullopt;
     const int64_t* integer = scalar->value.integer();
     const double number = integer != nullptr ? static_cast<double>(*integer) : *scalar->value.number();
-    const Range& range = field_.range;
-    const bool low = range.low_open ? number > range.low : number >= range.low;
-    const bool high = range.high_open ? number < range.high : number <= range.high;
-    if (!low || !high) return out_of_range(node_.text);
+    if (!field_.range.has(number)) return out_of_range(node_.text);
     constexpr float kMaxFloat = std::numeric_limits<float>::max();
     if (std::abs(number) > kMaxFloat)
       return fault(ErrorId::kOutOfRange,

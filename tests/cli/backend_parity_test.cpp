@@ -64,6 +64,21 @@ TEST_F(BackendParity, RecipesAreBitIdenticalToTheCpu) {
   }
 }
 
+TEST_F(BackendParity, LlamasAreBitIdenticalToTheCpu) {
+  fs::create_symlink(support::source_path("tests/golden/language"), folder_.path() / "language");
+  for (const std::string name : {"llama", "llama_tied"}) {
+    SCOPED_TRACE(name);
+    for (const char* backend : {"cpu", "gpu", "tpu"})
+      out_of(fmt::format("runner exec language/{0}.yaml name={0}{1} backend={1} num_processes=1 {2}", name, backend,
+                         kQuiet));
+    EXPECT_GT(loss_of(name + "cpu").size(), 20u);
+    for (const char* backend : {"gpu", "tpu"}) {
+      EXPECT_EQ(loss_of(name + "cpu"), loss_of(name + backend)) << backend;
+      EXPECT_TRUE(weights_of(name + "cpu") == weights_of(name + backend)) << backend;
+    }
+  }
+}
+
 TEST_F(BackendParity, GpusAreBitIdenticalToAsManyCpuProcesses) {
   const char* const settings[] = {"num_processes=8",
                                   "num_processes=2 gradient_accumulation_steps=3",

@@ -28,6 +28,7 @@ TEXT = (
     "all that glitters is not gold. who said so? a man of the sea.\n"
 ) * 3
 WIDTH, HEADS, LAYERS = 16, 4, 2
+LLAMA_EPS = 1e-6
 
 CASES = {
     "gpt_tanh": {"model": {"layers": LAYERS, "heads": HEADS, "width": WIDTH, "activation": "gelu_tanh"}},
@@ -41,6 +42,29 @@ CASES = {
             "tie_weights": False,
             "mlp_width": 40,
             "context": 20,
+        }
+    },
+    "llama": {
+        "model": {
+            "type": "llama",
+            "layers": LAYERS,
+            "heads": HEADS,
+            "kv_heads": 2,
+            "width": WIDTH,
+            "mlp_width": 40,
+            "rope_theta": 500,
+        }
+    },
+    "llama_tied": {
+        "model": {
+            "type": "llama",
+            "layers": LAYERS,
+            "heads": HEADS,
+            "width": WIDTH,
+            "mlp_width": WIDTH,
+            "context": 20,
+            "norm_eps": 1e-5,
+            "tie_weights": True,
         }
     },
 }
@@ -119,14 +143,102 @@ class Gpt(nn.Module):
         return self.lm_head(self.transformer["ln_f"](x))
 
 
+class LlamaAttention(nn.Module):
+    def __init__(self, width, heads, kv_heads, theta):
+        super().__init__()
+        self.heads, self.kv_heads, self.theta = heads, kv_heads, theta
+        self.scaled, self.masked, self.halves, self.kv_in_turn = True, True, True, False
+        size = kv_heads * (width // heads)
+        self.q_proj, self.k_proj = nn.Linear(width, width, bias=False), nn.Linear(width, size, bias=False)
+        self.v_proj, self.o_proj = nn.Linear(width, size, bias=False), nn.Linear(width, width, bias=False)
+
+    def rotated(self, x):
+        """Pairs are elements i and i + d / 2, or neighbours."""
+        half = x.shape[-1] // 2
+        frequencies = 1 / self.theta ** (torch.arange(half, dtype=x.dtype) / half)
+        angles = torch.outer(torch.arange(x.shape[2], dtype=x.dtype), frequencies)
+        a, b = (x[..., :half], x[..., half:]) if self.halves else (x[..., ::2], x[..., 1::2])
+        parts = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
+        return torch.cat(parts, -1) if self.halves else torch.stack(parts, -1).flatten(-2)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        split = lambda y, heads: y.view(b, t, heads, -1).transpose(1, 2)
+        q = self.rotated(split(self.q_proj(x), self.heads))
+        k, v = self.rotated(split(self.k_proj(x), self.kv_heads)), split(self.v_proj(x), self.kv_heads)
+        groups = self.heads // self.kv_heads
+        every = lambda y: y.repeat(1, groups, 1, 1) if self.kv_in_turn else y.repeat_interleave(groups, 1)
+        scores = q @ every(k).transpose(2, 3) * (q.shape[-1] ** -0.5 if self.scaled else 1)
+        if self.masked:
+            scores = scores.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+        return self.o_proj((scores.softmax(-1) @ every(v)).transpose(1, 2).reshape(b, t, c))
+
+
+class LlamaMlp(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.activation, self.exchanged = F.silu, False
+        self.gate_proj, self.up_proj = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        gate, up = self.gate_proj(x), self.up_proj(x)
+        return self.down_proj(self.activation(up) * gate if self.exchanged else self.activation(gate) * up)
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, spec, heads, width, eps):
+        super().__init__()
+        self.self_attn = LlamaAttention(width, heads, spec.get("kv_heads", heads), spec.get("rope_theta", 10000.0))
+        self.mlp = LlamaMlp(width, spec["mlp_width"])
+        self.input_layernorm, self.post_attention_layernorm = nn.RMSNorm(width, eps), nn.RMSNorm(width, eps)
+
+    def forward(self, x):
+        x = x + self.self_attn(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Llama(nn.Module):
+    """LlamaForCausalLM, with the usual mistakes as options."""
+
+    def __init__(self, spec, vocabulary):
+        super().__init__()
+        width, eps = spec["width"], spec.get("norm_eps", LLAMA_EPS)
+        self.model = nn.ModuleDict(
+            {
+                "embed_tokens": nn.Embedding(vocabulary, width),
+                "layers": nn.ModuleList([LlamaBlock(spec, spec["heads"], width, eps) for _ in range(spec["layers"])]),
+                "norm": nn.RMSNorm(width, eps),
+            }
+        )
+        self.lm_head = nn.Linear(width, vocabulary, bias=False)
+        if spec.get("tie_weights", False):
+            self.lm_head.weight = self.model["embed_tokens"].weight
+
+    def forward(self, ids):
+        x = self.model["embed_tokens"](ids)
+        for block in self.model["layers"]:
+            x = block(x)
+        return self.lm_head(self.model["norm"](x))
+
+
+def build(spec, vocabulary):
+    return (Llama if is_llama(spec) else Gpt)(spec, vocabulary)
+
+
+def is_llama(spec):
+    return spec.get("type") == "llama"
+
+
 def initial_state(model):
     """Random weights of all parameters. Biases and norms are not 0 and 1."""
     generator = torch.Generator().manual_seed(11)
+    scale = 0.15 if isinstance(model, Llama) else 0.35  # the eps of an RMS norm matters for small vectors
     state = {}
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=generator)
-        is_norm = ".ln_" in name and name.endswith("weight")
-        state[name] = (1 + 0.3 * noise if is_norm else 0.35 * noise).contiguous()
+        is_norm = (".ln_" in name or "norm" in name) and name.endswith("weight")
+        state[name] = (1 + 0.3 * noise if is_norm else scale * noise).contiguous()
     return state
 
 
@@ -147,20 +259,27 @@ def train(model, initial, samples, labels, dtype):
     return losses, norms, logits
 
 
+def each(kind, change):
+    """Applies a change to each module of a kind."""
+
+    def apply(model):
+        for module in model.modules():
+            if isinstance(module, kind):
+                change(module)
+
+    return apply
+
+
+def transpose(linear):  # with a square weight
+    linear.weight.data = linear.weight.data.T.contiguous()
+
+
 def mistakes(spec):
     """The usual ones: functions that change a model."""
+    return mistakes_of_llama(spec) if is_llama(spec) else mistakes_of_gpt(spec)
 
-    def each(kind, change):
-        def apply(model):
-            for module in model.modules():
-                if isinstance(module, kind):
-                    change(module)
 
-        return apply
-
-    def transposed(module):  # a square weight
-        module.c_proj.weight.data = module.c_proj.weight.data.T.contiguous()
-
+def mistakes_of_gpt(spec):
     other = "none" if spec["activation"] == "gelu_tanh" else "tanh"
     return {
         "other gelu": each(Mlp, lambda m: setattr(m, "approximate", other)),
@@ -168,13 +287,37 @@ def mistakes(spec):
         "no scale": each(Attention, lambda m: setattr(m, "scaled", False)),
         "no mask": each(Attention, lambda m: setattr(m, "masked", False)),
         "other heads": each(Attention, lambda m: setattr(m, "heads", 2)),
-        "transposed": each(Attention, transposed),
+        "transposed": each(Attention, lambda m: transpose(m.c_proj)),
     }
+
+
+def mistakes_of_llama(spec):
+    other_eps = 1e-5 if spec.get("norm_eps", LLAMA_EPS) == 1e-6 else 1e-6
+    other_theta = 10000.0 if "rope_theta" in spec else 500.0
+    found = {
+        "neighbours rotated": each(LlamaAttention, lambda m: setattr(m, "halves", False)),
+        "other theta": each(LlamaAttention, lambda m: setattr(m, "theta", other_theta)),
+        f"eps {other_eps}": each(nn.RMSNorm, lambda m: setattr(m, "eps", other_eps)),
+        "gelu": each(LlamaMlp, lambda m: setattr(m, "activation", F.gelu)),
+        "gate and up exchanged": each(LlamaMlp, lambda m: setattr(m, "exchanged", True)),
+        "no scale": each(LlamaAttention, lambda m: setattr(m, "scaled", False)),
+        "no mask": each(LlamaAttention, lambda m: setattr(m, "masked", False)),
+        "q_proj transposed": each(LlamaAttention, lambda m: transpose(m.q_proj)),
+        "o_proj transposed": each(LlamaAttention, lambda m: transpose(m.o_proj)),
+    }
+    if "kv_heads" in spec:
+        found["kv heads 0 1 0 1"] = each(LlamaAttention, lambda m: setattr(m, "kv_in_turn", True))
+    else:
+        found["k_proj transposed"] = each(LlamaAttention, lambda m: transpose(m.k_proj))
+        found["v_proj transposed"] = each(LlamaAttention, lambda m: transpose(m.v_proj))
+        found["gate_proj transposed"] = each(LlamaMlp, lambda m: transpose(m.gate_proj))
+        found["down_proj transposed"] = each(LlamaMlp, lambda m: transpose(m.down_proj))
+    return found
 
 
 def check_mistakes(name, spec, vocabulary, initial, samples, logits):
     for mistake, change in mistakes(spec["model"]).items():
-        model = Gpt(spec["model"], vocabulary)
+        model = build(spec["model"], vocabulary)
         model.load_state_dict(initial, strict=False)
         change(model)
         miss = (model(samples[:BATCH]) - logits).abs().max().item() / TOLERANCE["logits"]
@@ -193,6 +336,28 @@ def check_transformers(spec, vocabulary, initial, samples, logits):
     model.load_state_dict({name: turn(name, x) for name, x in initial.items()}, strict=False)
     difference = (model(samples[:BATCH]).logits - logits).abs().max().item()
     assert difference < TOLERANCE["logits"] / 2, difference
+
+
+class HubLlama(transformers.LlamaForCausalLM):
+    def forward(self, ids):
+        return super().forward(ids).logits
+
+
+def check_llama_of_transformers(spec, vocabulary, initial, samples, labels, losses, logits):
+    """Llama above computes what LlamaForCausalLM does, in ten steps of training."""
+    config = transformers.LlamaConfig(
+        vocab_size=vocabulary, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        num_key_value_heads=spec.get("kv_heads"), intermediate_size=spec["mlp_width"],
+        rope_parameters={"rope_type": "default", "rope_theta": spec.get("rope_theta", 10000.0)},
+        rms_norm_eps=spec.get("norm_eps", LLAMA_EPS), tie_word_embeddings=spec.get("tie_weights", False),
+    )  # fmt: skip
+    model = HubLlama(config)
+    assert {name for name, _ in model.named_parameters()} == set(initial)
+    hub_losses, _, hub_logits = train(model, initial, samples, labels, torch.float32)
+    difference = (hub_logits - logits).abs().max().item()
+    assert difference < TOLERANCE["logits"] / 2, difference
+    difference = max(abs(a - b) for a, b in zip(hub_losses, losses))
+    assert difference < TOLERANCE["loss"] / 4, difference
 
 
 def recipe_of(name, spec):
@@ -214,15 +379,17 @@ def recipe_of(name, spec):
 def case(name, spec):
     samples, labels, vocabulary = windows(TEXT)
     assert len(samples) >= STEPS * BATCH
-    model = Gpt(spec["model"], vocabulary)
+    model = build(spec["model"], vocabulary)
     initial = initial_state(model)
     losses, norms, logits = train(model, initial, samples, labels, torch.float32)
-    exact, _, exact_logits = train(Gpt(spec["model"], vocabulary), initial, samples, labels, torch.float64)
+    exact, _, exact_logits = train(build(spec["model"], vocabulary), initial, samples, labels, torch.float64)
     noise = max(abs(a - b) for a, b in zip(losses, exact))
     assert noise < TOLERANCE["loss"] / 4 and (logits - exact_logits).abs().max() < TOLERANCE["logits"] / 2
     check_mistakes(name, spec, vocabulary, initial, samples, logits)
     if name == "gpt_tanh":
         check_transformers(spec, vocabulary, initial, samples, logits)
+    if is_llama(spec["model"]):
+        check_llama_of_transformers(spec["model"], vocabulary, initial, samples, labels, losses, logits)
     folder = os.path.join(FOLDER, "language")
     with open(os.path.join(folder, f"{name}.yaml"), "w", encoding="utf-8") as file:
         file.write("# Written by ../language_models.py; what each step gives is in ../language_models.json.\n")

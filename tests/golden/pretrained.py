@@ -35,6 +35,16 @@ def small_bert():
     return transformers.BertForSequenceClassification(config), {"input_ids": IDS, "attention_mask": VISIBLE}
 
 
+def small_llama():
+    """Heads of an own width, fewer of keys and values, and frequencies and an epsilon that are not the default."""
+    config = transformers.LlamaConfig(
+        vocab_size=13, hidden_size=12, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+        intermediate_size=20, max_position_embeddings=10, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config), {"input_ids": IDS}
+
+
 def case(name, make):
     torch.manual_seed(3)
     model, inputs = make()
@@ -46,7 +56,7 @@ def case(name, make):
     folder = os.path.join(FOLDER, "pretrained", name)
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, max_shard_size="12KB" if name == "gpt2" else "1GB")
-    if name == "gpt2":
+    if name != "bert":
         os.remove(os.path.join(folder, "generation_config.json"))
     for file in os.listdir(folder):
         os.chmod(os.path.join(folder, file), 0o644)
@@ -69,7 +79,7 @@ if __name__ == "__main__":
     write(
         "pretrained.json",
         "Logits of models whose folders are pretrained/NAME, for all ids.",
-        [case("gpt2", small_gpt2), case("bert", small_bert)],
+        [case("gpt2", small_gpt2), case("bert", small_bert), case("llama", small_llama)],
         versions=(transformers,),
     )
     if len(sys.argv) > 1:

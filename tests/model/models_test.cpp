@@ -76,6 +76,15 @@ ModelSpec encoder(schema::ModelHead head) {
   return spec;
 }
 
+ModelSpec llama(int64_t layers, int64_t heads, int64_t width) {
+  ModelSpec spec = of_type(schema::ModelType::kLlama);
+  spec.layers = layers;
+  spec.heads = heads;
+  spec.width = width;
+  spec.tie_weights = false;
+  return spec;
+}
+
 Texts names_of(const Model& model) {
   Texts names;
   for (const Parameter& p : model.parameters.parameters()) names.push_back(p.name + " " + p.shape.to_string());
@@ -288,6 +297,84 @@ TEST(CheckModel, GptNeedsFittingSizes) {
   expect_error(spec, "model.vocabulary is 9, but data.train has 10 tokens");
   spec.vocabulary = 11;  // more rows than tokens
   EXPECT_NO_THROW(check_model(spec, labelled_tokens(6)));
+}
+
+TEST(BuildModel, LlamaHasNamesOfTransformers) {
+  ModelSpec spec = llama(1, 4, 8);
+  EXPECT_EQ(names_of(build_model(spec, labelled_tokens(6))),
+            (Texts{"model.embed_tokens.weight (10, 8)", "model.layers.0.self_attn.q_proj.weight (8, 8)",
+                   "model.layers.0.self_attn.k_proj.weight (8, 8)", "model.layers.0.self_attn.v_proj.weight (8, 8)",
+                   "model.layers.0.self_attn.o_proj.weight (8, 8)", "model.layers.0.mlp.gate_proj.weight (256, 8)",
+                   "model.layers.0.mlp.up_proj.weight (256, 8)", "model.layers.0.mlp.down_proj.weight (8, 256)",
+                   "model.layers.0.input_layernorm.weight (8)", "model.layers.0.post_attention_layernorm.weight (8)",
+                   "model.norm.weight (8)", "lm_head.weight (10, 8)"}));
+  spec.kv_heads = 2;
+  spec.mlp_width = 7;
+  spec.tie_weights = true;
+  EXPECT_EQ(names_of(build_model(spec, labelled_tokens(6))),
+            (Texts{"model.embed_tokens.weight (10, 8)", "model.layers.0.self_attn.q_proj.weight (8, 8)",
+                   "model.layers.0.self_attn.k_proj.weight (4, 8)", "model.layers.0.self_attn.v_proj.weight (4, 8)",
+                   "model.layers.0.self_attn.o_proj.weight (8, 8)", "model.layers.0.mlp.gate_proj.weight (7, 8)",
+                   "model.layers.0.mlp.up_proj.weight (7, 8)", "model.layers.0.mlp.down_proj.weight (8, 7)",
+                   "model.layers.0.input_layernorm.weight (8)", "model.layers.0.post_attention_layernorm.weight (8)",
+                   "model.norm.weight (8)"}));
+}
+
+TEST(BuildModel, LlamaHasMlpWidthsOfTheHub) {
+  const auto mlp_width = [](int64_t width) {
+    const Model model = build_model(llama(1, 2, width), labelled_tokens(6));
+    for (const Parameter& p : model.parameters.parameters())
+      if (p.name == "model.layers.0.mlp.up_proj.weight") return p.shape[0];
+    return int64_t{0};
+  };
+  EXPECT_EQ(mlp_width(4096), 11008);  // Llama 7B
+  EXPECT_EQ(mlp_width(5120), 13824);  // Llama 13B
+  EXPECT_EQ(mlp_width(96), 256);
+  EXPECT_EQ(mlp_width(98), 512);
+}
+
+TEST(BuildModel, LlamaHasInitialWeightsOfTransformers) {
+  const Model model = build_model(llama(2, 2, 4), labelled_tokens(6));
+  for (const Parameter& p : model.parameters.parameters()) {
+    const bool is_norm = p.name.find("norm") != std::string::npos;
+    EXPECT_EQ(p.init.kind, is_norm ? Initialiser::Kind::kOnes : Initialiser::Kind::kNormal) << p.name;
+    if (!is_norm) {
+      EXPECT_DOUBLE_EQ(p.init.scale, 0.02) << p.name;
+    }
+    EXPECT_EQ(p.role == ParameterRole::kNormWeight, is_norm) << p.name;
+  }
+}
+
+TEST(CheckModel, LlamaNeedsFittingSizes) {
+  const auto expect_error = [](const ModelSpec& spec, const std::string& text) {
+    expect_refusal(spec, labelled_tokens(6), text);
+  };
+  EXPECT_NO_THROW(check_model(llama(1, 2, 4), labelled_tokens(6)));
+  expect_error(llama(1, 3, 8), "model.width is 8, which 3 heads do not divide");
+  expect_error(llama(1, 4, 12),
+               "rotary embeddings need heads of an even width, but model.width is 12, so each of 4 heads has 3 elements");
+  ModelSpec spec = llama(1, 4, 8);
+  for (const int64_t divisor : {1, 2, 4}) {
+    spec.kv_heads = divisor;
+    EXPECT_NO_THROW(check_model(spec, labelled_tokens(6))) << divisor;
+  }
+  spec.kv_heads = 3;
+  expect_error(spec, "model.heads is 4, which 3 kv_heads do not divide");
+  spec.kv_heads = 8;
+  expect_error(spec, "model.heads is 4, which 8 kv_heads do not divide");
+  spec = llama(1, 4, 8);
+  spec.context = 5;
+  expect_error(spec,
+               "model.context is 5, but samples of data.train have 6 tokens; use data.train.sequence_length=5 or a "
+               "larger context");
+  spec.context = 6;
+  spec.vocabulary = 9;
+  expect_error(spec, "model.vocabulary is 9, but data.train has 10 tokens");
+  spec = llama(1, 3, 8);  // heads that do not divide width have a width of their own
+  spec.head_width = 4;
+  EXPECT_NO_THROW(check_model(spec, labelled_tokens(6)));
+  spec.head_width = 5;
+  expect_error(spec, "rotary embeddings need heads of an even width, but model.head_width is 5");
 }
 
 TEST(BuildModel, FlattenAddsNoNameLevel) {

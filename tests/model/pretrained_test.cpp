@@ -145,6 +145,19 @@ TEST(Pretrained, BertComputesTheLogitsOfTransformers) {
               item["logits"].tensor().values);
 }
 
+TEST(Pretrained, LlamaComputesTheLogitsOfTransformers) {
+  const Golden item = Golden::load("pretrained.json").find("llama");
+  const schema::ModelSpec spec = recipe_with("type: llama, pretrained: " + folder_of_golden("llama")).recipe.model;
+  EXPECT_EQ(spec.kv_heads, 2);
+  EXPECT_EQ(spec.head_width, 6);
+  EXPECT_EQ(spec.rope_theta, 500);
+  EXPECT_EQ(spec.norm_eps, 1e-5);
+  EXPECT_FALSE(spec.tie_weights);
+  Loaded model(spec, tokens(spec, 8, 0));
+  EXPECT_FALSE(model.report().has_news()) << model.report().text();
+  expect_near(model.outputs(rows_of(item["input_ids"])), item["logits"].tensor().values);
+}
+
 // The checkpoint has neutral, good, bad; data sort the names.
 TEST(Pretrained, OutputsFollowTheNamesOfTheClasses) {
   const Golden item = Golden::load("pretrained.json").find("bert");
