@@ -248,6 +248,17 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   }
 }
 
+std::string class_of_transformers(const schema::ModelSpec& spec) {
+  switch (spec.head) {
+    case ModelHead::kClassification:
+    case ModelHead::kRegression: return "BertForSequenceClassification";
+    case ModelHead::kTokenClassification: return "BertForTokenClassification";
+    case ModelHead::kMaskedLm: return "BertForMaskedLM";
+    case ModelHead::kNone: return "BertModel";
+  }
+  return {};
+}
+
 const PretrainedDef& bert_of_the_hub() {
   static const PretrainedDef def{
       .model_type = "bert",
@@ -277,6 +288,10 @@ const PretrainedDef& bert_of_the_hub() {
       .conv1d_sample = "",
       .tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
+      .architecture = class_of_transformers,
+      .sizes = [](const schema::ModelSpec& spec,
+                  const data::Encoding& data) { return sizes_by_field(spec, data, mlp_width_of(spec)); },
+      .biased = {},
   };
   return def;
 }

@@ -140,6 +140,10 @@ const PretrainedDef& gpt_of_the_hub() {
       .outputs = {},
       .conv1d_sample = "transformer.h.0.attn.c_attn.weight",
       .tied = {{"lm_head.weight", "transformer.wte.weight"}},
+      .architecture = [](const schema::ModelSpec&) -> std::string { return "GPT2LMHeadModel"; },
+      .sizes = [](const schema::ModelSpec& spec,
+                  const data::Encoding& data) { return sizes_by_field(spec, data, mlp_width_of(spec)); },
+      .biased = {"transformer.h.*.weight", "transformer.ln_f.weight"},
   };
   return def;
 }

@@ -62,10 +62,6 @@ namespace {
 
 constexpr const char* kPretrained = "model.pretrained";
 
-bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
-}
-
 // Rows of the output layer in the file, by class.
 std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, const PretrainedFiles& files) {
   const std::vector<std::string> known = class_names_of(read_config(files));

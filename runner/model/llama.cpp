@@ -171,6 +171,10 @@ const PretrainedDef& llama_of_the_hub() {
       .outputs = {},
       .conv1d_sample = "",
       .tied = {{"lm_head.weight", "model.embed_tokens.weight"}},
+      .architecture = [](const schema::ModelSpec&) -> std::string { return "LlamaForCausalLM"; },
+      .sizes = [](const schema::ModelSpec& spec,
+                  const data::Encoding& data) { return sizes_by_field(spec, data, llama_mlp_width(spec)); },
+      .biased = {},
   };
   return def;
 }

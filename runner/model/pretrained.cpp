@@ -81,7 +81,7 @@ bool are_equal(const json::Value& a, const json::Value& b) {
 
 // Whether a key that is not in the table may change what a model computes.
 bool may_change_results(std::string_view key) {
-  constexpr std::string_view kPatterns[] = {"rope_*",         "*scal*",         "*sliding_window*",    "alibi",
+  constexpr std::string_view kPatterns[] = {"rope_*",         "*scal*",         "*sliding_window*",     "alibi",
                                             "attention_bias", "attention_type", "quantization_config*", "multi_query"};
   return std::ranges::any_of(kPatterns, [&](std::string_view pattern) { return matches(pattern, key); });
 }
@@ -182,6 +182,30 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   return applied;
 }
 
+bool has_tokenizer(const std::string& folder) {
+  const auto has = [&](const char* name) { return exists(join_path(folder, name)); };
+  return has("tokenizer.json") || has("vocab.txt") || (has("vocab.json") && has("merges.txt"));
+}
+
+// Lets the data have the tokens of the folder, unless the recipe names a tokenizer.
+void add_tokenizer(const schema::ReadResult& recipe, Applied& applied) {
+  constexpr const char* kTokenizer = "data.tokens.tokenizer";
+  const std::string folder = folder_of(find_pretrained(recipe.recipe.model.pretrained).config);
+  const bool is_there = has_tokenizer(folder),
+             is_needed = recipe.recipe.data.tokens && recipe.find(kTokenizer) == nullptr;
+  if (is_needed && is_there) applied.values.emplace_back(kTokenizer, folder);
+  if (is_needed && !is_there)
+    applied.faults.push_back(
+        recipe.fault(schema::ErrorId::kMissingKey, kTokenizer,
+                     fmt::format("{} is missing, and {} has no tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+                                 kTokenizer, folder)));
+  for (const char* const key : {"data.train.tokens", "data.eval.tokens"}) {
+    const schema::Leaf* const leaf = recipe.find(key);
+    if (is_there && leaf != nullptr && leaf->origin == schema::OriginKind::kDefault)
+      applied.values.emplace_back(key, folder);
+  }
+}
+
 }  // namespace
 
 PretrainedFiles find_pretrained(const std::string& path) {
@@ -251,6 +275,7 @@ std::string name_in_model(const PretrainedDef& def, std::string name) {
 void apply_config(schema::ReadResult& recipe) {
   if (recipe.recipe.model.pretrained.empty()) return;
   Applied applied = about_key(kKey, [&] { return values_by_config(recipe); });
+  add_tokenizer(recipe, applied);
   if (!applied.faults.empty()) throw schema::RecipeError(std::move(applied.faults));
   set_defaults(recipe, applied.values);
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/data/encoding.h"
 #include "schema/base/json.h"
 #include "schema/recipe/recipe_reader.h"
 
@@ -29,6 +30,8 @@ struct FixedKey {
   json::Value value;
 };
 
+using SizesByField = std::map<std::string, int64_t>;
+
 // How folders of the Hub describe a model type.
 struct PretrainedDef {
   std::string model_type;  // in config.json
@@ -41,6 +44,12 @@ struct PretrainedDef {
   std::vector<std::string> buffers, conv1d, head, outputs;
   std::string conv1d_sample;                // a weight of conv1d that is not square
   std::map<std::string, std::string> tied;  // tensors that are copies of a parameter
+
+  // ---- folders that are written
+  std::string (*architecture)(const schema::ModelSpec& spec);  // the class of transformers
+  // Values of fields that a recipe may leave out, and that config.json needs.
+  SizesByField (*sizes)(const schema::ModelSpec& spec, const data::Encoding& data);
+  std::vector<std::string> biased;  // patterns of weights that always have a bias there
 };
 
 // Files of a pretrained model.
@@ -62,7 +71,11 @@ std::vector<std::string> class_names_of(const json::Value& config);
 // spellings of norms.
 std::string name_in_model(const PretrainedDef& def, std::string name);
 
-// Gives the fields of `recipe` the values of config.json, if it has model.pretrained. Throws RecipeError if the recipe
+// Returns the text of the config.json that describes the model of `recipe`. Throws Error(kUsage) if none does.
+std::string config_text(const schema::ReadResult& recipe, const data::Encoding& data);
+
+// Gives the fields of `recipe` the values of config.json, if it has model.pretrained, and the tokens of its data the
+// tokenizer of that folder, if the recipe names none. Throws RecipeError if the recipe
 // has another value, Error(kRecipe) if the model computes something else than config.json says, and as
 // find_pretrained().
 void apply_config(schema::ReadResult& recipe);

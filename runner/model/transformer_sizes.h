@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runner/data/encoding.h"
+#include "runner/model/pretrained.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe.h"
 
@@ -27,8 +28,8 @@ inline int64_t vocabulary_of(const schema::ModelSpec& spec, const data::Encoding
 // the embedding has fewer rows than there are tokens.
 inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& data) {
   RUN_ASSERT(spec.heads > 0);  // written, or set by apply_config()
-  RUN_CHECK(spec.head_width || spec.width % spec.heads == 0, ErrorKind::kRecipe, "model.width is {}, which {} heads do not divide",
-            spec.width, spec.heads);
+  RUN_CHECK(spec.head_width || spec.width % spec.heads == 0, ErrorKind::kRecipe,
+            "model.width is {}, which {} heads do not divide", spec.width, spec.heads);
   const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);
   const bool has_text_columns = data.texts && !data.predicts_tokens;
   RUN_CHECK(tokens <= context, ErrorKind::kRecipe,
@@ -38,6 +39,13 @@ inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& dat
   const int64_t rows = vocabulary_of(spec, data);
   RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
             data.vocabulary);
+}
+
+// The sizes that config.json has, and a recipe may leave out.
+inline SizesByField sizes_by_field(const schema::ModelSpec& spec, const data::Encoding& data, int64_t mlp_width) {
+  return {{"model.context", context_of(spec, data)},
+          {"model.vocabulary", vocabulary_of(spec, data)},
+          {"model.mlp_width", mlp_width}};
 }
 
 }  // namespace runner::nn

@@ -121,6 +121,10 @@ bool matches(std::string_view pattern, std::string_view text, char any, char one
   return match_parts(pattern, text, any, one, nullptr);
 }
 
+bool any_matches(std::span<const std::string> patterns, std::string_view text) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, text); });
+}
+
 std::optional<std::string> matched_text(std::string_view pattern, std::string_view name, std::string_view text) {
   std::vector<std::string_view> parts;
   if (!match_parts(pattern, name, '*', '?', &parts)) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ std::string in_quotes(std::string_view text);
 // Returns whether a shell-style pattern matches the whole text. `any` matches any number of characters, `one` matches
 // exactly one. A character of UTF-8 counts as one, a byte that is not UTF-8 too.
 bool matches(std::string_view pattern, std::string_view text, char any = '*', char one = '?');
+// Whether one of the patterns does.
+bool any_matches(std::span<const std::string> patterns, std::string_view text);
 
 // Returns `text`, in which the n-th * is replaced by what the n-th * of `pattern` matches, or nullopt if the pattern
 // does not match the whole name. Patterns are those of matches(). A * before others matches as little as possible.

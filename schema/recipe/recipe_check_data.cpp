@@ -102,6 +102,12 @@ void check_text_file(const CheckContext& c, const std::string& path) {
 }
 
 void check_tokens(const CheckContext& c) {
+  constexpr std::string_view kTokenizer = "data.tokens.tokenizer";
+  const bool has_folder = c.has("model.pretrained") || c.broken("model.pretrained");
+  if (c.complete && c.has("data.tokens") && !c.has(kTokenizer) && !c.broken(kTokenizer) && !has_folder)
+    c.report.add(ErrorId::kMissingKey, c.settings.section("data.tokens")->place, kTokenizer,
+                 fmt::format("{} is missing", kTokenizer),
+                 "a folder, tokenizer.json or vocab.txt, or the word characters or bytes; model.pretrained needs none");
   if (c.has("data.tokens") && !c.has("data.train.text") && !c.broken("data.train"))
     c.fault(ErrorId::kNeedsOption, "data.tokens", "data.tokens needs text columns, but data.train has none",
             "name them with data.train.text");

@@ -351,8 +351,9 @@ TEST(CheckModel, LlamaNeedsFittingSizes) {
   };
   EXPECT_NO_THROW(check_model(llama(1, 2, 4), labelled_tokens(6)));
   expect_error(llama(1, 3, 8), "model.width is 8, which 3 heads do not divide");
-  expect_error(llama(1, 4, 12),
-               "rotary embeddings need heads of an even width, but model.width is 12, so each of 4 heads has 3 elements");
+  expect_error(
+      llama(1, 4, 12),
+      "rotary embeddings need heads of an even width, but model.width is 12, so each of 4 heads has 3 elements");
   ModelSpec spec = llama(1, 4, 8);
   for (const int64_t divisor : {1, 2, 4}) {
     spec.kv_heads = divisor;

@@ -236,7 +236,9 @@ class PretrainedFolder : public ::testing::Test {
     return Loaded(spec, tokens(spec, 6, 0));
   }
   std::string load_error() {
-    std::string text = error_of([&] { load(); });
+    return with_short_path(error_of([&] { load(); }));
+  }
+  std::string with_short_path(std::string text) const {
     for (size_t at; (at = text.find(path())) != std::string::npos;) text.replace(at, path().size(), "DIR");
     return text;
   }
@@ -341,9 +343,8 @@ TEST_F(PretrainedFolder, ErrorsSayWhatIsThereInstead) {
     EXPECT_TRUE(load_error().starts_with("model.pretrained: DIR/config.json: " + key + " is ")) << load_error();
   }
   write_config(R"(, "rope_scaling": {"type": "linear"})");
-  EXPECT_EQ(
-      load_error(),
-      "model.pretrained: DIR/config.json: rope_scaling is {\"type\":\"linear\"}, which the model does not compute");
+  EXPECT_EQ(load_error(),
+            "model.pretrained: DIR/config.json: rope_scaling.type is \"linear\", which the model does not compute");
   write_config(R"(, "rope_scaling": null)");
   EXPECT_EQ(load_error(), "no error");
   write_config(R"(, "resid_pdrop": 0.2)");
@@ -358,6 +359,29 @@ TEST_F(PretrainedFolder, ErrorsSayWhatIsThereInstead) {
   EXPECT_EQ(load_error(),
             "model.pretrained: DIR has no config.json, which says the sizes of the model; for weights alone, use "
             "model.init_from");
+}
+
+TEST_F(PretrainedFolder, ScaledRotaryEmbeddingsAreRefused) {
+  const auto error_with = [&](const std::string& more) {
+    support::write_text(folder_ / "config.json", R"({"model_type": "llama")" + more + "}");
+    write_no_weights();
+    return with_short_path(error_of([&] { recipe_with("type: llama, pretrained: " + path()); }));
+  };
+  EXPECT_EQ(error_with(""), "no error");
+  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5})"), "no error");
+  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8})"),
+            "model.pretrained: DIR/config.json: rope_parameters.rope_type is \"llama3\", but the model computes "
+            "\"default\" only");
+  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_theta": 5e5, "partial_rotary_factor": 0.5})"),
+            "model.pretrained: DIR/config.json: rope_parameters.partial_rotary_factor is 0.5, which the model does not "
+            "compute");
+  EXPECT_EQ(error_with(R"(, "rope_scaling": {"type": "linear", "factor": 2})"),
+            "model.pretrained: DIR/config.json: rope_scaling.type is \"linear\", which the model does not compute");
+  EXPECT_EQ(error_with(R"(, "rope_theta": 1e4, "rope_parameters": {"rope_theta": 5e5})"),
+            "model.pretrained: DIR/config.json: rope_theta, rope_parameters.rope_theta have different values, "
+            "10000.0 and 500000.0; write model.rope_theta");
+  EXPECT_EQ(error_with(R"(, "rms_norm_eps": 0)"),
+            "model.pretrained: DIR/config.json: rms_norm_eps is 0, expected a number greater than 0");
 }
 
 TEST_F(PretrainedFolder, KeysOfTheRecipeMustAgree) {

@@ -13,6 +13,7 @@
 #include "runner/report/output.h"
 #include "runner/report/run_files.h"
 #include "runner/train/run/exported_model.h"
+#include "runner/train/run/hub_folder.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -31,8 +32,9 @@ struct ExportOptions : StateOptions {
 constexpr Argument kExportArguments[] = {
     kRunArgument,
     {"--model", "FILE",
-     "write the weights as .safetensors, with the model's parameter names, or the whole model as .onnx; - is standard "
-     "output, for safetensors",
+     "write the weights as .safetensors, with the model's parameter names; or the whole model as .onnx, or as a "
+     "folder, "
+     "DIR/, that transformers loads; - is standard output, for safetensors",
      &ExportOptions::model_file},
     {"--max-shard-size", "SIZE",
      "maximum size of a safetensors file; a larger model becomes several files and an index; default: 10GB",
@@ -79,6 +81,13 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   }
   out.file(file, contents, formats::kind_of(contents));
   return file;
+}
+
+// Whether --model names a folder: one that exists, or a name with / at its end or without an extension.
+bool is_folder(const std::string& file) {
+  if (file.empty() || file == "-") return false;
+  std::error_code ignored;
+  return file.ends_with('/') || !fs::path(file).has_extension() || fs::is_directory(file, ignored);
 }
 
 bool is_onnx(const std::string& file) {
@@ -131,16 +140,20 @@ std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, co
   }
 }
 
+void check_new_folder(const fs::path& folder) {
+  std::error_code ignored;  // creating the folder reports it
+  RUN_CHECK(folder.empty() || !fs::exists(folder, ignored) || fs::is_empty(folder, ignored), ErrorKind::kUsage,
+            "{} exists and is not an empty folder; choose another one", folder.string());
+}
+
 void check_targets(const ExportOptions& options) {
   check_model_file(options.model_file);
   const std::string& metrics = options.metrics_file;
   const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
   RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
             "--metrics: expected a file name that ends in .csv, .json or .jsonl, got {}", metrics);
-  const fs::path folder = options.folder;
-  std::error_code ignored;  // creating the folder reports it
-  RUN_CHECK(folder.empty() || !fs::exists(folder, ignored) || fs::is_empty(folder, ignored), ErrorKind::kUsage,
-            "{} exists and is not an empty folder; choose another one", folder.string());
+  check_new_folder(options.folder);
+  if (is_folder(options.model_file)) check_new_folder(options.model_file);
   RUN_CHECK(options.model_file != "-" || artifact_file(options) != "-", ErrorKind::kUsage,
             "cannot write both the model and the artifact to standard output; give one of them a file name");
 }
@@ -158,13 +171,13 @@ void check_export_options(const ExportOptions& options) {
             "{}: {} needs --artifact NAME; give the model's or metrics' file with --model FILE or --metrics FILE", file,
             options.output.empty() ? "a file argument" : "--output");
   RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
-  RUN_CHECK(!options.fold_normalization || !options.model_file.empty(), ErrorKind::kUsage,
-            "--fold-normalization needs --model FILE");
+  RUN_CHECK(!options.fold_normalization || (!options.model_file.empty() && !is_folder(options.model_file)),
+            ErrorKind::kUsage, "--fold-normalization needs --model FILE.safetensors or FILE.onnx");
   RUN_CHECK(!options.trained_weights || !options.model_file.empty(), ErrorKind::kUsage,
             "--trained-weights needs --model FILE");
   RUN_CHECK(!options.is_public || !options.folder.empty(), ErrorKind::kUsage, "--public needs --folder DIR");
-  RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
-            "--max-shard-size needs --model FILE.safetensors");
+  RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors") || is_folder(options.model_file),
+            ErrorKind::kUsage, "--max-shard-size needs --model FILE.safetensors, or a folder");
   check_targets(options);
   RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
             "cannot write both --json and the model to standard output; give --model a file name");
@@ -221,6 +234,34 @@ class Export {
                                      .recipe = recipe_ ? &recipe_->recipe : nullptr,
                                      .folds_normalization = options_.fold_normalization,
                                      .averaged = !options_.trained_weights};
+    state_ = state.info.id;
+    if (is_folder(options_.model_file)) {
+      write_hub_folder(model, most);
+    } else {
+      write_model_file(model, most);
+    }
+    if (options_.state.empty()) note_better_state(details_, out_);
+  }
+
+  formats::WriteParts writer() const {
+    return [&](const fs::path& path, std::span<const std::string_view> parts, formats::FileKind kind) {
+      out_.file(path, parts, kind);
+    };
+  }
+
+  void write_hub_folder(const train::ExportedModel& model, int64_t most) {
+    RUN_CHECK(recipe_, ErrorKind::kStore,
+              "a folder needs the recipe of the run, which is damaged; write a .safetensors file");
+    const train::HubFolder written = train::export_hub_folder(model, *recipe_, options_.model_file, most, writer());
+    for (const std::string& text : written.warnings) out_.colored_talk(report::warning_text(text, out_.talk_color()));
+    model_files_ = json::list_of(written.files);
+    model_ = wrote(options_.model_file, fmt::format("the model of state {} in {}; transformers loads it with "
+                                                    "AutoModel.from_pretrained(\"{}\")",
+                                                    model.state.info.id, count_text(std::ssize(written.files), "file"),
+                                                    options_.model_file));
+  }
+
+  void write_model_file(const train::ExportedModel& model, int64_t most) {
     std::vector<std::string> files = {options_.model_file};
     if (is_onnx(options_.model_file)) {
       std::unique_ptr<train::Hooks> hooks;
@@ -228,15 +269,11 @@ class Export {
         hooks = lua::load_hooks(recipe_->recipe, recorded_hook(details_, recipe_->recipe).sources, printer(out_));
       out_.file(options_.model_file, convert_to_onnx(model, std::move(hooks), printer(out_)), formats::FileKind::kOnnx);
     } else {
-      files = train::export_model(model, options_.model_file, most,
-                                  [&](const fs::path& path, std::span<const std::string_view> parts,
-                                      formats::FileKind kind) { out_.file(path, parts, kind); });
+      files = train::export_model(model, options_.model_file, most, writer());
     }
-    state_ = state.info.id;
     model_files_ = json::list_of(files);
     const std::string parts = files.size() > 1 ? fmt::format(" in {} files", files.size() - 1) : "";
-    model_ = wrote(files.back(), fmt::format("the model of state {}{}", state.info.id, parts));
-    if (options_.state.empty()) note_better_state(details_, out_);
+    model_ = wrote(files.back(), fmt::format("the model of state {}{}", model.state.info.id, parts));
   }
 
   void write_folder() {

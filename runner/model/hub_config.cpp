@@ -1,0 +1,87 @@
+// Writes config.json of a folder of the Hugging Face Hub: the inverse of apply_config().
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runner/model/model_def.h"
+#include "runner/model/pretrained.h"
+#include "schema/base/error.h"
+
+namespace runner::nn {
+namespace {
+
+// Adds "rope_parameters.rope_theta" to the object rope_parameters.
+void add(json::Object& config, const std::string& name, const json::Value& value) {
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos) return config.emplace_back(name, value), void();
+  const std::string outer = name.substr(0, dot);
+  auto at = std::ranges::find(config, outer, &json::Object::value_type::first);
+  if (at == config.end()) at = config.insert(config.end(), {outer, json::Object{}});
+  json::Object members = json::members_of(at->second);
+  members.emplace_back(name.substr(dot + 1), value);
+  at->second = std::move(members);
+}
+
+bool has_tokenizer(const schema::Recipe& recipe) {
+  constexpr std::string_view kWords[] = {"characters", "bytes", "ids"};
+  return std::ranges::find(kWords, recipe.data.train.tokens) == std::end(kWords);
+}
+
+// Returns the value of the field as config.json spells it; null if there is none.
+json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe, const SizesByField& sizes) {
+  const schema::Leaf* const leaf = recipe.find(key.field);
+  if (leaf == nullptr || leaf->value.is_null()) {
+    const auto size = sizes.find(key.field);
+    return size == sizes.end() ? json::Value() : json::Value(size->second);
+  }
+  if (key.choices.empty()) return leaf->value;
+  const std::string choice = json::text_of(leaf->value);
+  for (const auto& [word, of_field] : key.choices)
+    if (of_field == choice) return word;
+  fail(ErrorKind::kUsage, "{} is {}, which models of this type in transformers do not compute; write FILE.safetensors",
+       key.field, choice);
+}
+
+void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
+  if (data.predicts_tokens || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
+    return;
+  const std::vector<std::string> names = data.classes();
+  json::Object names_by_id, ids_by_name;
+  for (int64_t i = 0; i < data.outputs; ++i) {
+    const std::string name = data.has_names() ? names[static_cast<size_t>(i)] : fmt::format("LABEL_{}", i);
+    names_by_id.emplace_back(std::to_string(i), name);
+    ids_by_name.emplace_back(name, i);
+  }
+  config.emplace_back("id2label", std::move(names_by_id));
+  config.emplace_back("label2id", std::move(ids_by_name));
+  if (spec.head == schema::ModelHead::kRegression) config.emplace_back("problem_type", "regression");
+}
+
+}  // namespace
+
+std::string config_text(const schema::ReadResult& recipe, const data::Encoding& data) {
+  const schema::ModelSpec& spec = recipe.recipe.model;
+  const ModelDef* const model = find_model(spec.type);
+  RUN_CHECK(model != nullptr && model->pretrained != nullptr, ErrorKind::kUsage,
+            "a folder for transformers needs a model of type gpt, llama or encoder, but this one is of type {}; write "
+            "FILE.safetensors",
+            name_of(spec.type));
+  const PretrainedDef& def = model->pretrained();
+  const SizesByField sizes = def.sizes(spec, data);
+  json::Object config{{"architectures", json::List{def.architecture(spec)}},
+                      {"model_type", def.model_type},
+                      {"dtype", "float32"},
+                      {"torch_dtype", "float32"}};  // the older name
+  for (const ConfigKey& key : def.keys) {
+    const json::Value value = config_value(key, recipe, sizes);
+    if (value.is_null()) continue;
+    for (const std::string& name : key.names) add(config, name, value);
+  }
+  for (const auto& [name, value] : def.fixed) add(config, name, value);
+  if (data.predicts_tokens && !has_tokenizer(recipe.recipe))
+    for (const char* const token : {"bos_token_id", "eos_token_id"}) config.emplace_back(token, json::Value());
+  add_classes(config, spec, data);
+  return json::text(config);
+}
+
+}  // namespace runner::nn
