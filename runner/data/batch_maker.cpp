@@ -15,6 +15,7 @@ BatchMaker::BatchMaker(const Dataset& dataset, const DataPlan& plan, const Loade
       at_(spec.from) {
   RUN_ASSERT(at_.step >= 0 && at_.step <= rest_.steps_per_epoch() && whole_.steps_per_epoch() > 0);
   if (at_.step == rest_.steps_per_epoch()) at_ = {at_.epoch + 1, 0};
+  if (spec.by_length) order_.group_by([&dataset](int64_t sample) { return dataset.length_of(sample); });
   if (dataset.shuffle_buffer() > 0) {
     const int64_t r = spec.rank;
     stream_.emplace(

@@ -33,7 +33,7 @@ bool Order::set_epoch(int64_t epoch, const Leaves& leaves) {
   if (!shuffle_ || epoch == epoch_) return true;
   epoch_ = epoch;
   permutation_.resize(static_cast<size_t>(samples_));
-  const bool is_complete = buffer_ == 0 ? permute(leaves) : pass_through_buffer(leaves);
+  const bool is_complete = (buffer_ == 0 ? permute(leaves) : pass_through_buffer(leaves)) && sort_groups(leaves);
   if (!is_complete) epoch_ = -1;
   return is_complete;
 }
@@ -55,6 +55,23 @@ bool Order::permute(const Leaves& leaves) {
       __builtin_prefetch(&permutation_[drawn[i]], 1);
     }
     for (size_t i = 0; i < count; ++i) std::swap(permutation_[--left], permutation_[drawn[i]]);
+  }
+  return true;
+}
+
+// Equally long samples keep their shuffled order.
+bool Order::sort_groups(const Leaves& leaves) {
+  if (!length_) return true;
+  std::vector<std::pair<int64_t, int32_t>> group;  // lengths, and samples
+  for (int64_t begin = 0; begin < samples_; begin += kGroup) {
+    if (leaves && leaves()) return false;
+    const std::span<int32_t> part(&permutation_[static_cast<size_t>(begin)],
+                                  static_cast<size_t>(std::min(kGroup, samples_ - begin)));
+    const bool longest_first = begin / kGroup % 2 == 0;
+    group.clear();
+    for (const int32_t sample : part) group.emplace_back(longest_first ? -length_(sample) : length_(sample), sample);
+    std::ranges::stable_sort(group, {}, &std::pair<int64_t, int32_t>::first);
+    std::ranges::transform(group, part.begin(), &std::pair<int64_t, int32_t>::second);
   }
   return true;
 }

@@ -102,6 +102,10 @@ void check_text_file(const CheckContext& c, const std::string& path) {
 }
 
 void check_tokens(const CheckContext& c) {
+  constexpr std::string_view kGrouped = "data.group_by_length";
+  if (c.settings.is_true(kGrouped) && !c.has("data.train.text") && !c.broken("data.train"))
+    c.fault(ErrorId::kNeedsOption, kGrouped, "data.group_by_length needs text columns, but data.train has none",
+            "remove it");
   constexpr std::string_view kTokenizer = "data.tokens.tokenizer";
   const bool has_folder = c.has("model.pretrained") || c.broken("model.pretrained");
   if (c.complete && c.has("data.tokens") && !c.has(kTokenizer) && !c.broken(kTokenizer) && !has_folder)

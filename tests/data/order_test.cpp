@@ -49,6 +49,31 @@ TEST(Order, IsTheIdentityWithoutShuffle) {
   EXPECT_EQ(order_of(5, 42, 7, false), (std::vector<int64_t>{0, 1, 2, 3, 4}));
 }
 
+// Each group of 1024 positions has the samples that it has without grouping, sorted by length.
+TEST(Order, GroupsSamplesOfSimilarLength) {
+  constexpr int64_t kSamples = 2500, kGroup = 1024;
+  const auto length = [](int64_t sample) { return sample * 7 % 31; };
+  const auto grouped_order = [&](int64_t epoch) {
+    Order order(kSamples, 42, true);
+    order.group_by(length);
+    order.set_epoch(epoch);
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < kSamples; ++i) values.push_back(order[i]);
+    return values;
+  };
+  const std::vector<int64_t> plain = order_of(kSamples, 42, 3), grouped = grouped_order(3);
+  for (int64_t begin = 0; begin < kSamples; begin += kGroup) {
+    const int64_t end = std::min(begin + kGroup, kSamples);
+    std::vector<int64_t> want(plain.begin() + begin, plain.begin() + end);
+    const bool longest_first = begin / kGroup % 2 == 0;
+    std::stable_sort(want.begin(), want.end(), [&](int64_t a, int64_t b) {
+      return longest_first ? length(a) > length(b) : length(a) < length(b);
+    });
+    EXPECT_EQ(std::vector<int64_t>(grouped.begin() + begin, grouped.begin() + end), want) << begin;
+  }
+  EXPECT_NE(grouped_order(4), grouped);
+}
+
 // Resuming from a checkpoint depends on the order: these values must never change.
 TEST(Order, NeverChanges) {
   EXPECT_EQ(order_of(10, 42, 0), (std::vector<int64_t>{4, 7, 3, 5, 6, 9, 1, 2, 0, 8}));

@@ -127,6 +127,7 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, r
   }
   const data::Dataset& train = session.data.train;
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
+  if (read.recipe.data.group_by_length) order.group_by([&](int64_t sample) { return train.length_of(sample); });
   const json::Object more{{"warnings", json::list_of(plan.warnings)}};
   const auto row_of = [&](int64_t sample) { return train.file_row(sample); };
   plan.text = report::plan_document(session, forecast,

@@ -69,6 +69,7 @@ data::LoaderSpec TrainLoop::loader_spec() {
   const schema::Recipe& recipe = session_.recipe;
   const bool of_hook = has(hooks_, HookEntry::kTrainingStep);
   return {.shuffle = recipe.data.shuffle,
+          .by_length = recipe.data.group_by_length,
           .seed = session_.data_seed(),
           .rank = session_.rank(),
           .from = state_.position,
