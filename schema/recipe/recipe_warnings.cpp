@@ -83,6 +83,15 @@ void warn_of_rate_0(const ReadResult& recipe, std::vector<std::string>& warnings
                   recipe.place_text("optimizer.lr")));
 }
 
+void warn_of_no_decay(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const OptimizerSpec& optimizer = recipe.recipe.optimizer;
+  const Leaf* const leaf = recipe.find("optimizer.no_decay");
+  if (leaf == nullptr || optimizer.no_decay == NoDecay::kNone || optimizer.hyper.weight_decay != 0) return;
+  if (std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) { return group.hyper.weight_decay != 0; }))
+    return;
+  warnings.push_back(without_effect(recipe, *leaf, "optimizer.weight_decay is 0"));
+}
+
 // Restarts need another process that survives.
 void warn_of_restarts(const ReadResult& recipe, std::vector<std::string>& warnings) {
   const Leaf* const restarts = recipe.find("max_restarts");
@@ -147,6 +156,7 @@ std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   warn_of_cycle(recipe, warnings);
   warn_of_zero_scale(recipe, warnings);
   warn_of_rate_0(recipe, warnings);
+  warn_of_no_decay(recipe, warnings);
   warn_of_restarts(recipe, warnings);
   warn_of_tpu(recipe, warnings);
   warn_of_unread_secrets(recipe, warnings);

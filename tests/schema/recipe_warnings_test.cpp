@@ -104,6 +104,14 @@ TEST(RecipeWarnings, AboutARateOf0) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0, groups: [{params: [0.*], lr: 0.1}]}", "{type: cosine}"), Texts{});
 }
 
+TEST(RecipeWarnings, AboutNoDecayWithoutDecay) {
+  const std::string text = "{type: sgd, no_decay: bias_and_norm";
+  EXPECT_EQ(warnings(text + "}", "{type: cosine}"),
+            Texts{"r.yaml:5:34: optimizer.no_decay has no effect: optimizer.weight_decay is 0"});
+  EXPECT_EQ(warnings(text + ", weight_decay: 0.1}", "{type: cosine}"), Texts{});
+  EXPECT_EQ(warnings(text + ", groups: [{params: [0.*], weight_decay: 0.1}]}", "{type: cosine}"), Texts{});
+}
+
 TEST(RecipeWarnings, AboutRestartsOfOneProcess) {
   EXPECT_EQ(warnings("{type: sgd}", "{type: cosine}\nmax_restarts: 2"),
             Texts{"r.yaml:7:15: max_restarts has no effect: with one process, none is left to resume the run; set "

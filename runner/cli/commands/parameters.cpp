@@ -79,7 +79,8 @@ const Command kParametersCommand{
     .group = Group::kRecipe,
     .summary = "list the parameters of a recipe's model",
     .details =
-        "Names, shapes, groups of optimizer.groups in their order (the last has the rest), and their settings.\n"
+        "Names, shapes, groups with their settings: those of optimizer.groups in their order, then the rest.\n"
+        "optimizer.no_decay divides a group whose parameters get different settings.\n"
         "model.freeze and optimizer.groups select by these names; * and ? match any characters.",
     .arguments = kRecipeArguments,
     .examples =

@@ -1,6 +1,8 @@
 #include "runner/train/step/optimizers.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -66,6 +68,50 @@ std::optional<optim::WeightAverage> average_of(const schema::TrainSpec& train) {
   return std::nullopt;
 }
 
+// A group of the recipe and the settings in which its parameters differ.
+struct Part {
+  int32_t group;
+  bool decays;
+  auto operator<=>(const Part&) const = default;
+};
+
+// Throws if a group's own weight decay applies to no parameter.
+void check_decay(const schema::OptimizerSpec& spec, const std::set<int32_t>& decaying) {
+  for (int32_t i = 0; i < std::ssize(spec.groups); ++i) {
+    const double decay = spec.groups[static_cast<size_t>(i)].hyper.weight_decay;
+    RUN_CHECK(decay == 0 || decay == spec.hyper.weight_decay || decaying.contains(i), ErrorKind::kRecipe,
+              "optimizer.groups[{}].weight_decay has no effect: the group has only biases and norms, which "
+              "optimizer.no_decay keeps from decay; remove one of the two",
+              i);
+  }
+}
+
+bool divides_groups(const schema::OptimizerSpec& spec) {
+  return spec.no_decay != schema::NoDecay::kNone;
+}
+
+// Divides the groups, to which the parameters are assigned, so that all parameters of a group have the same settings.
+void divide_groups(Optimizers& optimizers, const schema::OptimizerSpec& spec, const nn::ParameterSet& parameters) {
+  std::vector<OptimizerGroup> divided;
+  std::map<Part, size_t> places;
+  std::set<int32_t> decaying;
+  for (int32_t g = 0; g < std::ssize(optimizers.groups); ++g)
+    for (const nn::Parameter& parameter : parameters.parameters()) {
+      if (parameters.buffers()[static_cast<size_t>(parameter.buffer)].group != g) continue;
+      const Part part{.group = g, .decays = parameter.role == nn::ParameterRole::kWeight};
+      if (part.decays) decaying.insert(g);
+      const auto [place, is_new] = places.try_emplace(part, divided.size());
+      if (is_new) {
+        divided.push_back(optimizers.groups[static_cast<size_t>(g)]);
+        divided.back().params.clear();
+        if (!part.decays) divided.back().rule.hyper.weight_decay = 0;
+      }
+      divided[place->second].params.push_back(parameter.name);
+    }
+  check_decay(spec, decaying);
+  optimizers.groups = std::move(divided);
+}
+
 void check_slots(const optim::Rule& rule) {
   const std::vector<optim::Slot> slots = optim::slots(rule);
   RUN_CHECK(std::ranges::count(slots, optim::kAverageSlot, &optim::Slot::name) <= 1, ErrorKind::kRecipe,
@@ -82,6 +128,10 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
   try {
     for (const OptimizerGroup& group : optimizers.groups) check_slots(group.rule);
     lay_out(model.parameters, recipe, optimizers);
+    if (!of_hook && divides_groups(recipe.optimizer)) {
+      divide_groups(optimizers, recipe.optimizer, model.parameters);
+      lay_out(model.parameters, recipe, optimizers);
+    }
   } catch (const Error& error) {
     if (!of_hook) throw;
     throw Error(error).locate(hooks->line_of(HookEntry::kOptimizers));

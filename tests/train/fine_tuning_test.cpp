@@ -1,0 +1,61 @@
+// Keys for fine-tuning: weight decay and learning rates by kind and depth of parameters.
+
+#include <fmt/format.h>
+
+#include "tests/support/thrown_text.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+constexpr const char* kGpt = R"(schema_version: 1
+name: small
+model: {type: gpt, layers: 2, heads: 2, width: 8}
+data:
+  train: {format: text, path: text.txt, sequence_length: 8}
+  batch_size: 4
+optimizer: {type: adamw, lr: 0.01, weight_decay: 0.5}
+train: {steps: 4}
+)";
+
+class FineTuning : public RunFixture {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 30; ++i) text += fmt::format("{} and {} make {}. ", i, 2 * i, 3 * i);
+    write("text.txt", text);
+  }
+
+  // The weights after training with these keys.
+  std::map<std::string, std::vector<std::byte>> weights(const std::vector<std::string>& overrides) {
+    EXPECT_EQ(train(kGpt, {.overrides = overrides}).error, std::nullopt);
+    std::map<std::string, std::vector<std::byte>> sections = last_state();
+    std::erase_if(sections, [](const auto& section) { return !section.first.starts_with("model/"); });
+    return sections;
+  }
+};
+
+TEST_F(FineTuning, NoDecayIsThatOfGroupsOfNormsAndBiases) {
+  const auto decayed = weights({}), without = weights({"optimizer.no_decay=bias_and_norm"});
+  EXPECT_EQ(without, weights({"optimizer.groups=[{params: [norms, biases], weight_decay: 0}]"}));
+  for (const auto& [name, bytes] : decayed) EXPECT_NE(without.at(name), bytes) << name;  // each reads all others
+}
+
+TEST_F(FineTuning, NoDecayHoldsInEveryGroup) {
+  EXPECT_EQ(weights({"optimizer.no_decay=bias_and_norm", "optimizer.groups=[{params: ['*.h.0.*'], lr: 0.002}]"}),
+            weights({"optimizer.groups=[{params: ['*.h.0.*.bias', '*.h.0.ln_?.*'], lr: 0.002, weight_decay: 0},"
+                     "{params: ['*.h.0.*'], lr: 0.002}, {params: [norms, biases], weight_decay: 0}]"}));
+}
+
+TEST_F(FineTuning, AGroupWithoutDecayingParametersCannotHaveItsOwnDecay) {
+  EXPECT_EQ(support::thrown_text([&] {
+              train(kGpt,
+                    {.overrides = {"optimizer.no_decay=bias_and_norm",
+                                   "optimizer.groups=[{params: ['*.h.0.*']}, {params: [biases], weight_decay: 1}]"}});
+            }),
+            "optimizer.groups[1].weight_decay has no effect: the group has only biases and norms, which "
+            "optimizer.no_decay keeps from decay; remove one of the two");
+}
+
+}  // namespace
+}  // namespace runner::train
