@@ -296,6 +296,9 @@ const PretrainedDef& bert_of_the_hub() {
   return def;
 }
 
+constexpr std::string_view kEncoderEmbeddings[] = {"bert.embeddings."};
+constexpr TransformerNames kEncoderNames{.layers = "bert.encoder.layer.", .embeddings = kEncoderEmbeddings};
+
 }  // namespace
 
 const ModelDef kEncoderModel{
@@ -310,6 +313,7 @@ const ModelDef kEncoderModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Encoder>(spec, vocabulary_of(spec, data), context_of(spec, data), data.outputs);
     },
+    .transformer = &kEncoderNames,
     .pretrained = bert_of_the_hub,
 };
 

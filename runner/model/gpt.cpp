@@ -148,6 +148,9 @@ const PretrainedDef& gpt_of_the_hub() {
   return def;
 }
 
+constexpr std::string_view kGptEmbeddings[] = {"transformer.wte.", "transformer.wpe."};
+constexpr TransformerNames kGptNames{.layers = "transformer.h.", .embeddings = kGptEmbeddings};
+
 }  // namespace
 
 const ModelDef kGptModel{
@@ -162,6 +165,7 @@ const ModelDef kGptModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },
+    .transformer = &kGptNames,
     .pretrained = gpt_of_the_hub,
 };
 

@@ -179,6 +179,9 @@ const PretrainedDef& llama_of_the_hub() {
   return def;
 }
 
+constexpr std::string_view kLlamaEmbeddings[] = {"model.embed_tokens."};
+constexpr TransformerNames kLlamaNames{.layers = "model.layers.", .embeddings = kLlamaEmbeddings};
+
 }  // namespace
 
 const ModelDef kLlamaModel{
@@ -193,6 +196,7 @@ const ModelDef kLlamaModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Llama>(spec, vocabulary_of(spec, data));
     },
+    .transformer = &kLlamaNames,
     .pretrained = llama_of_the_hub,
 };
 

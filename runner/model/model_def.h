@@ -42,6 +42,13 @@ inline constexpr InputSpec kNumbersOfAnyShape{.kind = ModelInputKind::kNumbers,
                                               .others = kNoOthers,
                                               .outputs = OutputsPer::kSample};
 
+// Starts of parameter names in a transformer. All other parameters belong to its head.
+struct TransformerNames {
+  Required<std::string_view> layers;  // of layer i: followed by "i."
+  Required<std::span<const std::string_view>> embeddings;
+};
+inline constexpr std::nullptr_t kNoTransformer = nullptr;
+
 struct ModelDef {
   Required<schema::ModelType> type;
   InputSpec inputs;
@@ -52,6 +59,7 @@ struct ModelDef {
   // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
+  Required<const TransformerNames*> transformer;  // null for other models
   // How folders of the Hub describe such a model (model.pretrained); null if they cannot be read.
   Required<const PretrainedDef& (*)()> pretrained;
 };

@@ -1,6 +1,7 @@
 #include "runner/model/models.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "runner/model/model_def.h"
 #include "schema/base/error.h"
@@ -55,6 +56,20 @@ void check_model(const schema::ModelSpec& spec, const data::Encoding& data, bool
   check_inputs(def, data);
   if (def.check != nullptr) def.check(spec, data);
   if (def.check_labels != nullptr && !has_own_loss) def.check_labels(spec, data);
+}
+
+int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view name) {
+  const TransformerNames* const names = def_of(spec.type).transformer;
+  RUN_ASSERT(names != nullptr);  // the recipe reader accepts keys about layers for transformers only
+  const std::span<const std::string_view> embeddings = names->embeddings;
+  if (std::ranges::any_of(embeddings, [&](std::string_view start) { return name.starts_with(start); }))
+    return spec.layers + 1;
+  const std::string_view layers = names->layers;
+  if (!name.starts_with(layers)) return 0;
+  const std::string_view number = name.substr(layers.size());
+  int64_t layer = 0;
+  std::from_chars(number.data(), number.data() + number.size(), layer);
+  return spec.layers - layer;
 }
 
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {

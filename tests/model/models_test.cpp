@@ -435,6 +435,7 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
                   .check = kNoCheck,
                   .check_labels = kNoCheck,
                   .build = no_module,
+                  .transformer = kNoTransformer,
                   .pretrained = kNotPretrained},
                  data);
   } catch (const Error& error) {
@@ -501,6 +502,38 @@ TEST(LanguageModels, LogitsMatchPyTorch) {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << i;
   }
+}
+
+// By name, without the parameters of the head.
+std::map<std::string, int64_t> distances(ModelSpec spec, const data::Encoding& data) {
+  std::map<std::string, int64_t> all;
+  const Model model = build_model(spec, data);
+  for (const Parameter& parameter : model.parameters.parameters())
+    if (const int64_t distance = distance_from_outputs(spec, parameter.name)) all[parameter.name] = distance;
+  return all;
+}
+
+TEST(LayerDecay, DistanceCountsLayersFromTheLastToTheFirst) {
+  const std::map<std::string, int64_t> of_gpt = distances(gpt(12, 2, 4), labelled_tokens(3));
+  EXPECT_EQ(of_gpt.size(), 12U * 12 + 2);
+  EXPECT_EQ(of_gpt.at("transformer.h.11.mlp.c_fc.bias"), 1);
+  EXPECT_EQ(of_gpt.at("transformer.h.10.ln_1.weight"), 2);
+  EXPECT_EQ(of_gpt.at("transformer.h.1.ln_1.weight"), 11);
+  EXPECT_EQ(of_gpt.at("transformer.h.0.attn.c_attn.weight"), 12);
+  EXPECT_EQ(of_gpt.at("transformer.wte.weight"), 13);
+  EXPECT_EQ(of_gpt.at("transformer.wpe.weight"), 13);
+}
+
+TEST(LayerDecay, HeadsHaveDistance0) {
+  const std::map<std::string, int64_t> of_encoder = distances(encoder(schema::ModelHead::kClassification), tokens(3));
+  EXPECT_EQ(of_encoder.size(), 16U + 5) << "neither pooler nor classifier";
+  EXPECT_EQ(of_encoder.at("bert.encoder.layer.0.attention.self.query.weight"), 1);
+  EXPECT_EQ(of_encoder.at("bert.embeddings.LayerNorm.bias"), 2);
+  const std::map<std::string, int64_t> of_llama = distances(llama(2, 2, 4), labelled_tokens(3));
+  EXPECT_EQ(of_llama.size(), 2U * 9 + 1) << "neither model.norm nor lm_head";
+  EXPECT_EQ(of_llama.at("model.layers.1.mlp.gate_proj.weight"), 1);
+  EXPECT_EQ(of_llama.at("model.layers.0.mlp.gate_proj.weight"), 2);
+  EXPECT_EQ(of_llama.at("model.embed_tokens.weight"), 3);
 }
 
 }  // namespace

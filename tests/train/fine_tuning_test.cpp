@@ -47,6 +47,28 @@ TEST_F(FineTuning, NoDecayHoldsInEveryGroup) {
                      "{params: ['*.h.0.*'], lr: 0.002}, {params: [norms, biases], weight_decay: 0}]"}));
 }
 
+TEST_F(FineTuning, LayerDecayIsThatOfAGroupPerLayer) {
+  const std::vector<std::string> groups{
+      "optimizer.groups=[{params: ['*.h.1.*'], lr: 0.005}, {params: ['*.h.0.*'], lr: 0.0025},"
+      "{params: ['*.w?e.*'], lr: 0.00125}]"};
+  const std::string schedule = "scheduler={type: linear, warmup: 2 steps}";
+  EXPECT_EQ(weights({"optimizer.layer_decay=0.5"}), weights(groups));
+  EXPECT_EQ(weights({"optimizer.layer_decay=0.5", schedule}), weights({groups[0], schedule}));
+  EXPECT_EQ(weights({"optimizer.layer_decay=1"}), weights({}));
+}
+
+TEST_F(FineTuning, LayerDecayMultipliesTheRateOfAGroup) {
+  EXPECT_EQ(weights({"optimizer.layer_decay=0.5", "optimizer.no_decay=bias_and_norm",
+                     "optimizer.groups=[{params: ['*.attn.*.weight'], lr: 0.04}]"}),
+            weights({"optimizer.groups=["
+                     "{params: ['*.h.1.attn.*.weight'], lr: 0.02}, {params: ['*.h.0.attn.*.weight'], lr: 0.01},"
+                     "{params: ['*.h.1.ln*', '*.h.1.*.bias'], lr: 0.005, weight_decay: 0},"
+                     "{params: ['*.h.1.*'], lr: 0.005}, "
+                     "{params: ['*.h.0.ln*', '*.h.0.*.bias'], lr: 0.0025, weight_decay: 0},"
+                     "{params: ['*.h.0.*'], lr: 0.0025}, {params: ['*.w?e.*'], lr: 0.00125},"
+                     "{params: [norms], weight_decay: 0}]"}));
+}
+
 TEST_F(FineTuning, AGroupWithoutDecayingParametersCannotHaveItsOwnDecay) {
   EXPECT_EQ(support::thrown_text([&] {
               train(kGpt,

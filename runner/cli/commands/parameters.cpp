@@ -80,7 +80,7 @@ const Command kParametersCommand{
     .summary = "list the parameters of a recipe's model",
     .details =
         "Names, shapes, groups with their settings: those of optimizer.groups in their order, then the rest.\n"
-        "optimizer.no_decay divides a group whose parameters get different settings.\n"
+        "optimizer.no_decay and layer_decay divide a group whose parameters get different settings.\n"
         "model.freeze and optimizer.groups select by these names; * and ? match any characters.",
     .arguments = kRecipeArguments,
     .examples =

@@ -1,6 +1,7 @@
 #include "runner/train/step/optimizers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -71,6 +72,7 @@ std::optional<optim::WeightAverage> average_of(const schema::TrainSpec& train) {
 // A group of the recipe and the settings in which its parameters differ.
 struct Part {
   int32_t group;
+  int64_t distance;  // from the outputs, with layer_decay
   bool decays;
   auto operator<=>(const Part&) const = default;
 };
@@ -87,24 +89,30 @@ void check_decay(const schema::OptimizerSpec& spec, const std::set<int32_t>& dec
 }
 
 bool divides_groups(const schema::OptimizerSpec& spec) {
-  return spec.no_decay != schema::NoDecay::kNone;
+  return spec.no_decay != schema::NoDecay::kNone || spec.layer_decay != 1;
 }
 
 // Divides the groups, to which the parameters are assigned, so that all parameters of a group have the same settings.
-void divide_groups(Optimizers& optimizers, const schema::OptimizerSpec& spec, const nn::ParameterSet& parameters) {
+void divide_groups(Optimizers& optimizers, const schema::Recipe& recipe, const nn::ParameterSet& parameters) {
+  const schema::OptimizerSpec& spec = recipe.optimizer;
+  const bool has_no_decay = spec.no_decay != schema::NoDecay::kNone;
   std::vector<OptimizerGroup> divided;
   std::map<Part, size_t> places;
   std::set<int32_t> decaying;
   for (int32_t g = 0; g < std::ssize(optimizers.groups); ++g)
     for (const nn::Parameter& parameter : parameters.parameters()) {
       if (parameters.buffers()[static_cast<size_t>(parameter.buffer)].group != g) continue;
-      const Part part{.group = g, .decays = parameter.role == nn::ParameterRole::kWeight};
+      const Part part{.group = g,
+                      .distance = spec.layer_decay == 1 ? 0 : nn::distance_from_outputs(recipe.model, parameter.name),
+                      .decays = !has_no_decay || parameter.role == nn::ParameterRole::kWeight};
       if (part.decays) decaying.insert(g);
       const auto [place, is_new] = places.try_emplace(part, divided.size());
       if (is_new) {
         divided.push_back(optimizers.groups[static_cast<size_t>(g)]);
         divided.back().params.clear();
-        if (!part.decays) divided.back().rule.hyper.weight_decay = 0;
+        schema::OptimizerHyper& hyper = divided.back().rule.hyper;
+        hyper.lr *= std::pow(spec.layer_decay, part.distance);
+        if (!part.decays) hyper.weight_decay = 0;
       }
       divided[place->second].params.push_back(parameter.name);
     }
@@ -129,7 +137,7 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
     for (const OptimizerGroup& group : optimizers.groups) check_slots(group.rule);
     lay_out(model.parameters, recipe, optimizers);
     if (!of_hook && divides_groups(recipe.optimizer)) {
-      divide_groups(optimizers, recipe.optimizer, model.parameters);
+      divide_groups(optimizers, recipe, model.parameters);
       lay_out(model.parameters, recipe, optimizers);
     }
   } catch (const Error& error) {
