@@ -7,6 +7,7 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/model_files.h"
+#include "runner/model/lora.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -41,6 +42,7 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
   rename(source);
   for (const Parameter& parameter : parameters.parameters()) {
     const Entry* const entry = find(parameter.name);
+    if (entry == nullptr && !source.is_of_hook && is_of_adapter(parameter.name)) continue;
     RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
               parameter.name, parameter.shape.to_string(), names_text(), prefix_hint(source, parameter.name));
     const formats::NamedTensor* const tensor = entry->tensor;
@@ -98,6 +100,7 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
     const auto found = std::ranges::lower_bound(entries_, parameter.name, {}, &Entry::name);
     const bool is_output = any_matches(source.def.outputs, parameter.name);
     if (found == entries_.end() || found->name != parameter.name) {
+      if (is_of_adapter(parameter.name)) continue;
       RUN_CHECK(any_matches(source.def.head, parameter.name), ErrorKind::kData,
                 "{}: {} has no tensor {}, expected one of shape {}; {}", kPretrained, files.weights, parameter.name,
                 parameter.shape.to_string(), names_text());

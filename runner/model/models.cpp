@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runner/model/lora.h"
 #include "runner/model/model_def.h"
 #include "schema/base/error.h"
 
@@ -74,7 +75,9 @@ int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view na
 
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {
   Model model{.module = def_of(spec.type).build(spec, data), .parameters = {}};
+  if (spec.lora) model.parameters.adapt(*spec.lora);
   model.module->declare(model.parameters, "");
+  if (spec.lora) freeze_base(model.parameters);
   return model;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/ir/type_text.h"
+#include "runner/model/lora.h"
 
 namespace runner::nn {
 namespace {
@@ -27,13 +28,15 @@ class Linear : public Module {
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, weight_init_);
     if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, bias_init_, ParameterRole::kBias);
+    adapter_ = declare_adapter(parameters, prefix, in_, out_);
   }
 
   Value record(ForwardContext& context, Value x) const override {
     const Autocast& autocast = context.autocast;
     const auto operand = [&](Value value) { return autocast.operand(backends::Op::kMatmul, value); };
-    const Value y = ops::matmul(operand(x), operand(context.parameter(weight_)), false, true);
-    return has_bias_ ? ops::add(y, operand(context.parameter(bias_))) : y;
+    Value y = ops::matmul(operand(x), operand(context.parameter(weight_)), false, true);
+    if (has_bias_) y = ops::add(y, operand(context.parameter(bias_)));
+    return adapter_ ? adapter_->add_to(context, x, y) : y;
   }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
@@ -49,6 +52,7 @@ class Linear : public Module {
   const int64_t in_, out_;
   const bool has_bias_;
   const Initialiser weight_init_, bias_init_;
+  std::optional<LoraAdapter> adapter_;
   ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 

@@ -21,6 +21,10 @@ bool any_selects(std::span<const std::string> patterns, const Parameter& paramet
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return selects(pattern, parameter); });
 }
 
+bool is_frozen(std::span<const std::string> freeze, const Parameter& parameter) {
+  return parameter.fixed || any_selects(freeze, parameter);
+}
+
 // FNV-1a hash of the parameter name, which selects its random stream.
 uint64_t stream_of(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ull;
@@ -63,7 +67,7 @@ void ParameterSet::check_none_idle(std::span<const std::string> freeze,
     bool some_frozen = false;
     for (const Parameter& parameter : parameters_) {
       if (!any_selects(groups[later], parameter)) continue;
-      if (any_selects(freeze, parameter)) {
+      if (is_frozen(freeze, parameter)) {
         some_frozen = true;
         continue;
       }
@@ -119,7 +123,7 @@ std::vector<ParameterId> ParameterSet::in_order_of(std::span<const std::string> 
 void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
   check_used(freeze, groups);
   const auto group_of = [&](const Parameter& parameter) {
-    if (any_selects(freeze, parameter)) return -1;
+    if (is_frozen(freeze, parameter)) return -1;
     const auto group =
         std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return any_selects(p, parameter); });
     return static_cast<int32_t>(group - groups.begin());

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/tensor/shape.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::nn {
 
@@ -33,6 +35,7 @@ struct Parameter {
   int32_t buffer = 0;  // index into ParameterSet::buffers()
   int64_t offset = 0;  // in elements
   bool trainable = true;
+  bool fixed = false;  // never trained, whatever the patterns of lay_out()
 
   int64_t elements() const { return shape.elements(); }
 };
@@ -52,6 +55,12 @@ class ParameterSet {
   // Declares a parameter. Throws Error(kRun) if the name is already in use.
   ParameterId add(std::string name, const backends::Shape& shape, Initialiser init,
                   ParameterRole role = ParameterRole::kWeight);
+
+  // Gives linear layers that are declared from now on adapters where `lora` selects them (lora.h).
+  void adapt(schema::Lora lora) { lora_ = std::move(lora); }
+  const schema::Lora* lora() const { return lora_ ? &*lora_ : nullptr; }
+  // Freezes a parameter for good.
+  void fix(ParameterId id) { parameters_[static_cast<size_t>(id)].fixed = true; }
 
   // Freezes the parameters that a pattern of `freeze` selects and arranges the others by group. A parameter belongs to
   // the first entry of `groups` with a pattern that selects it, or to the default group, whose index is groups.size().
@@ -77,6 +86,7 @@ class ParameterSet {
   void check_used(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
   void check_none_idle(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
 
+  std::optional<schema::Lora> lora_;
   std::vector<Parameter> parameters_;
   std::vector<FlatBuffer> buffers_;
   std::vector<std::vector<ParameterId>> in_buffers_;  // in_buffer() by buffer

@@ -4,12 +4,15 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "runner/formats/input_file.h"
+#include "runner/formats/model_files.h"
 #include "runner/model/model_def.h"
+#include "runner/model/models.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/suggest.h"
@@ -206,6 +209,35 @@ void add_tokenizer(const schema::ReadResult& recipe, Applied& applied) {
   }
 }
 
+constexpr const char* kSaved = "model.lora.modules_to_save";
+
+// Returns the modules of the head that are newly initialized, in whole or in part.
+std::vector<std::string> new_modules(schema::ModelSpec spec) {
+  const PretrainedDef& def = find_model(spec.type)->pretrained();
+  std::set<std::string> loaded;
+  const formats::ModelTensors file(find_pretrained(spec.pretrained).weights);
+  for (const formats::NamedTensor& tensor : file.tensors()) {
+    const std::string name = name_in_model(def, tensor.name);
+    const auto tied = def.tied.find(name);
+    loaded.insert(tied == def.tied.end() ? name : tied->second);
+    if (tied != def.tied.end()) loaded.insert(name);
+  }
+  spec.lora.reset();
+  data::Encoding any;  // which decides only shapes
+  any.feature_shape = {1};
+  any.outputs = any.vocabulary = 1;
+  const Model model = build_model(spec, any);
+  const auto is_new = [&](const std::string& pattern, const Parameter& parameter) {
+    const bool is_output = std::ranges::any_of(def.outputs, [&](const auto& p) { return matches(p, parameter.name); });
+    return matches(pattern, parameter.name) && (!loaded.contains(parameter.name) || (spec.new_head && is_output));
+  };
+  std::vector<std::string> modules;
+  for (const std::string& pattern : def.head)
+    if (std::ranges::any_of(model.parameters.parameters(), [&](const Parameter& p) { return is_new(pattern, p); }))
+      modules.push_back(pattern.substr(0, pattern.size() - std::string_view(".*").size()));
+  return modules;
+}
+
 }  // namespace
 
 PretrainedFiles find_pretrained(const std::string& path) {
@@ -272,12 +304,23 @@ std::string name_in_model(const PretrainedDef& def, std::string name) {
   return name;
 }
 
+std::string name_in_hub(const schema::ModelSpec& spec, const std::string& name) {
+  const std::string& prefix = find_model(spec.type)->pretrained().prefix;
+  const bool is_bare = spec.type == schema::ModelType::kEncoder && spec.head == schema::ModelHead::kNone;
+  return is_bare && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
 void apply_config(schema::ReadResult& recipe) {
   if (recipe.recipe.model.pretrained.empty()) return;
   Applied applied = about_key(kKey, [&] { return values_by_config(recipe); });
   add_tokenizer(recipe, applied);
   if (!applied.faults.empty()) throw schema::RecipeError(std::move(applied.faults));
   set_defaults(recipe, applied.values);
+  const schema::Leaf* const saved = recipe.find(kSaved);
+  if (!recipe.recipe.model.lora || (saved != nullptr && saved->origin != schema::OriginKind::kDefault)) return;
+  const std::vector<std::string> modules = about_key(kKey, [&] { return new_modules(recipe.recipe.model); });
+  if (!modules.empty())
+    set_defaults(recipe, std::array{std::pair<std::string, json::Value>{kSaved, json::list_of(modules)}});
 }
 
 }  // namespace runner::nn

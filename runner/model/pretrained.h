@@ -74,6 +74,10 @@ std::string name_in_model(const PretrainedDef& def, std::string name);
 // Returns the text of the config.json that describes the model of `recipe`. Throws Error(kUsage) if none does.
 std::string config_text(const schema::ReadResult& recipe, const data::Encoding& data);
 
+// Returns the name that the Hub's model of a type gives a parameter or module: that of an encoder without a head has no
+// prefix.
+std::string name_in_hub(const schema::ModelSpec& spec, const std::string& name);
+
 // Gives the fields of `recipe` the values of config.json, if it has model.pretrained, and the tokens of its data the
 // tokenizer of that folder, if the recipe names none. Throws RecipeError if the recipe
 // has another value, Error(kRecipe) if the model computes something else than config.json says, and as

@@ -46,6 +46,20 @@ void check_sizes_of_transformer(const CheckContext& c) {
             "set it, or remove model.new_head");
 }
 
+void check_lora(const CheckContext& c) {
+  constexpr std::string_view kLora = "model.lora", kType = "model.type";
+  if (!c.complete || !c.has(kLora) || c.broken(kType)) return;
+  const auto has = [&](std::string_view path) { return c.has(path) || c.broken(path); };
+  if (!c.applies(kLora)) {
+    c.fault(ErrorId::kIgnoredOption, kLora,
+            fmt::format("{} is ignored with {}: {}", kLora, kType, c.settings.text(kType).value_or("hook")),
+            "remove it; it needs model.type: gpt, llama or encoder");
+  } else if (!has("model.pretrained") && !has("model.init_from")) {
+    c.fault(ErrorId::kNeedsOption, kLora, "model.lora needs weights to freeze",
+            "set model.pretrained or model.init_from");
+  }
+}
+
 // With local SGD, ranks exchange no gradients and take no common decisions between averages.
 void check_local_sgd(const CheckContext& c) {
   if (!c.has("train.local_sgd") || c.settings.integer("num_processes") == 1) return;
@@ -81,6 +95,7 @@ void check_together(const Settings& settings, bool complete, Report& report) {
   check_kept_states(context);
   check_renames(context);
   check_sizes_of_transformer(context);
+  check_lora(context);
   check_local_sgd(context);
   check_devices(context);
 }

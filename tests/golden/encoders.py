@@ -4,15 +4,18 @@ Reference: the models of `transformers` in f32, on random ids with padding and t
 mistakes can be told apart: the script stops unless each of them changes the outputs by at least MISSES tolerances.
 """
 
+import json
 import os
 import sys
+import tempfile
 
 sys.path.append(sys.path.pop(0))  # torch must import the standard profile module, not the script in this folder
 
+import peft
 import torch
 import torch.nn.functional as F
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers.models.bert import modeling_bert as bert
 
@@ -22,6 +25,8 @@ STEPS, BATCH, LENGTH, RATE, CLIP = 10, 3, 9, 0.01, 1.0
 TOLERANCE = {"loss": 1e-4, "outputs": 1e-5}
 MISSES = 5
 VOCABULARY, CLASSES, IGNORED = 29, 3, -100
+# The matrices of LoRA, pooler and classifier are trained, the rest is frozen.
+LORA = {"rank": 3, "alpha": 7, "modules_to_save": ["pooler", "classifier"]}
 SIZES = {"layers": 2, "heads": 4, "width": 16, "mlp_width": 40, "context": 12, "vocabulary": 31, "segments": 3}
 
 
@@ -43,8 +48,22 @@ HEADS = {
     "token_classification": transformers.BertForTokenClassification,
     "masked_lm": transformers.BertForMaskedLM,
     "regression": transformers.BertForSequenceClassification,
+    "lora": transformers.BertForSequenceClassification,
     "none": MeanPooled,
 }
+
+
+def name_here(name):
+    """A parameter of PEFT under its name in the recipe's model."""
+    name = name.removeprefix("base_model.model.").replace(".base_layer", "").replace(".modules_to_save.default", "")
+    return name.replace(".default", "")
+
+
+def with_adapter(model, alpha=LORA["alpha"]):
+    config = peft.LoraConfig(
+        r=LORA["rank"], lora_alpha=alpha, target_modules=["query", "value"], modules_to_save=LORA["modules_to_save"]
+    )
+    return peft.get_peft_model(model, config)
 
 
 def config_of(head):
@@ -67,7 +86,7 @@ def data_of(head):
     mask = (places < lengths).long()
     ids = draw(1, VOCABULARY, samples, LENGTH) * mask
     segments = (places >= lengths // 2).long() * mask * draw(1, 3, samples, 1)
-    if head == "classification":
+    if head in ("classification", "lora"):
         labels = draw(0, CLASSES, samples)
     elif head in ("token_classification", "masked_lm"):
         labels = draw(0, CLASSES if head == "token_classification" else VOCABULARY, samples, LENGTH)
@@ -82,6 +101,9 @@ def initial_state(model):
     generator = torch.Generator().manual_seed(11)
     state = {}
     for name, p in model.named_parameters():
+        if ".original_module." in name:
+            continue  # of a module that is trained
+        name = name_here(name)
         noise = torch.randn(p.shape, generator=generator)
         if name.endswith("LayerNorm.weight"):
             state[name] = 1 + 0.3 * noise
@@ -101,24 +123,29 @@ def loss_of(outputs, labels):
     return F.cross_entropy(outputs.flatten(0, -2), labels.flatten(), ignore_index=IGNORED)
 
 
-def new_model(head, initial):
+def new_model(head, initial, alpha=LORA["alpha"]):
     model = HEADS[head](config_of(head))
+    if head == "lora":
+        model = with_adapter(model, alpha)
     if initial is not None:
-        model.load_state_dict(initial, strict=False)
+        for name, p in model.named_parameters():
+            if ".original_module." not in name:
+                p.data.copy_(initial[name_here(name)])
     return model
 
 
 def train(head, initial, inputs, labels, dtype):
     model = new_model(head, initial).to(dtype)
     first = outputs_of(model, inputs, slice(0, BATCH)).detach()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.1, foreach=False)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=0.1, foreach=False)
     losses, norms = [], []
     for step in range(STEPS):
         rows = slice(step * BATCH, (step + 1) * BATCH)
         optimizer.zero_grad()
         loss = loss_of(outputs_of(model, inputs, rows), labels[rows])
         loss.backward()
-        norms.append(nn.utils.clip_grad_norm_(model.parameters(), CLIP).item())
+        norms.append(nn.utils.clip_grad_norm_(trained, CLIP).item())
         losses.append(loss.item())
         optimizer.step()
     return losses, norms, first
@@ -159,6 +186,11 @@ def mistakes(head):
 
 
 def check_mistakes(head, initial, inputs, outputs):
+    if head == "lora":
+        got = outputs_of(new_model(head, initial, alpha=LORA["rank"]), inputs, slice(0, BATCH))
+        miss = (got - outputs).abs().max().item() / TOLERANCE["outputs"]
+        assert miss >= MISSES, f"{head}: no scale misses by {miss} tolerances only"
+        return
     for mistake, change in mistakes(head).items():
         model, changed = new_model(head, initial), dict(inputs)
         change(model, changed)
@@ -168,12 +200,28 @@ def check_mistakes(head, initial, inputs, outputs):
         print(f"{head}: {mistake} misses by {miss:.0f} tolerances")
 
 
+def files_of_peft(initial):
+    """The tensors and settings that PEFT writes for the adapter."""
+    with tempfile.TemporaryDirectory() as folder:
+        new_model("lora", initial).save_pretrained(folder)
+        with open(os.path.join(folder, "adapter_config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        tensors = load_file(os.path.join(folder, "adapter_model.safetensors"))
+    keys = ("bias", "fan_in_fan_out", "inference_mode", "lora_alpha", "lora_dropout", "peft_type", "r", "use_rslora")
+    return {
+        "tensors": {name: list(x.shape) for name, x in sorted(tensors.items())},
+        "config": {key: config[key] for key in keys} | {"target_modules": sorted(config["target_modules"])},
+    }
+
+
 def recipe_of(head):
     sizes = SIZES | ({"vocabulary": VOCABULARY} if head == "masked_lm" else {})
+    if head == "lora":
+        sizes = sizes | {"lora": LORA}
     return {
         "schema_version": 1,
         "name": head,
-        "model": {"type": "encoder", "head": head} | sizes | {"init_from": f"{head}.safetensors"},
+        "model": {"type": "encoder", "head": "classification" if head == "lora" else head} | sizes | {"init_from": f"{head}.safetensors"},
         "data": {
             "train": {"format": "text", "path": "none.txt", "sequence_length": LENGTH},
             "batch_size": BATCH,
@@ -199,7 +247,7 @@ def case(head):
     path = os.path.join(folder, f"{head}.safetensors")
     save_file(initial, path)
     os.chmod(path, 0o644)
-    return {
+    figures = {
         "name": head,
         "noise": {"loss": number(noise)},
         "loss": numbers(losses),
@@ -209,6 +257,7 @@ def case(head):
         "labels": tensor(labels),
         "outputs": tensor(outputs),
     }
+    return figures | ({"adapter": files_of_peft(initial)} if head == "lora" else {})
 
 
 if __name__ == "__main__":
@@ -217,7 +266,7 @@ if __name__ == "__main__":
         "encoders.json",
         "Losses and gradient norms of each step, and outputs of the first batch before the first step.",
         [case(head) for head in HEADS],
-        versions=(transformers,),
+        versions=(transformers, peft),
         vocabulary=VOCABULARY,
         ignored=IGNORED,
     )

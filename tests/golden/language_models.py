@@ -10,6 +10,7 @@ import sys
 
 sys.path.append(sys.path.pop(0))  # torch must import the standard profile module, not the script in this folder
 
+import peft
 import torch
 import torch.nn.functional as F
 import transformers
@@ -42,6 +43,16 @@ CASES = {
             "tie_weights": False,
             "mlp_width": 40,
             "context": 20,
+        }
+    },
+    # The matrices of LoRA and the last norm are trained, the rest is frozen.
+    "gpt_lora": {
+        "model": {
+            "layers": LAYERS,
+            "heads": HEADS,
+            "width": WIDTH,
+            "activation": "gelu_tanh",
+            "lora": {"rank": 2, "alpha": 5, "modules_to_save": ["ln_f"]},
         }
     },
     "llama": {
@@ -143,6 +154,41 @@ class Gpt(nn.Module):
         return self.lm_head(self.transformer["ln_f"](x))
 
 
+def gpt2_config(vocabulary):
+    return transformers.GPT2Config(
+        vocab_size=vocabulary, n_positions=LENGTH, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
+        resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, activation_function="gelu_new",
+    )  # fmt: skip
+
+
+class AdaptedGpt(nn.Module):
+    """GPT2LMHeadModel of transformers with an adapter of PEFT, and the parameter names of the recipe's model."""
+
+    def __init__(self, spec, vocabulary, alpha=None):
+        super().__init__()
+        lora = spec["lora"]
+        config = peft.LoraConfig(
+            r=lora["rank"], lora_alpha=alpha or lora["alpha"], target_modules=["c_attn"], fan_in_fan_out=True,
+            modules_to_save=lora["modules_to_save"],
+        )  # fmt: skip
+        self.model = peft.get_peft_model(transformers.GPT2LMHeadModel(gpt2_config(vocabulary)), config)
+
+    def named_parameters(self, **_):
+        for name, p in self.model.named_parameters():
+            if ".original_module." not in name:
+                for part in ("base_model.model.", ".base_layer", ".modules_to_save.default", ".default"):
+                    name = name.replace(part, "")
+                is_turned = p.dim() == 2 and ".h." in name and ".lora_" not in name
+                yield name, p.T if is_turned else p
+
+    def load_state_dict(self, state, strict):
+        for name, p in self.named_parameters():
+            p.data.copy_(state[name])
+
+    def forward(self, ids):
+        return self.model(ids).logits
+
+
 class LlamaAttention(nn.Module):
     def __init__(self, width, heads, kv_heads, theta):
         super().__init__()
@@ -223,6 +269,8 @@ class Llama(nn.Module):
 
 
 def build(spec, vocabulary):
+    if "lora" in spec:
+        return AdaptedGpt(spec, vocabulary)
     return (Llama if is_llama(spec) else Gpt)(spec, vocabulary)
 
 
@@ -316,6 +364,12 @@ def mistakes_of_llama(spec):
 
 
 def check_mistakes(name, spec, vocabulary, initial, samples, logits):
+    if "lora" in spec["model"]:
+        model = AdaptedGpt(spec["model"], vocabulary, alpha=spec["model"]["lora"]["rank"])
+        model.load_state_dict(initial, strict=False)
+        miss = (model(samples[:BATCH]) - logits).abs().max().item() / TOLERANCE["logits"]
+        assert miss >= MISSES, f"{name}: no scale misses by {miss} tolerances only"
+        return
     for mistake, change in mistakes(spec["model"]).items():
         model = build(spec["model"], vocabulary)
         model.load_state_dict(initial, strict=False)
@@ -327,11 +381,7 @@ def check_mistakes(name, spec, vocabulary, initial, samples, logits):
 
 def check_transformers(spec, vocabulary, initial, samples, logits):
     """Gpt above computes what GPT2LMHeadModel does, whose projections are (in, out)."""
-    config = transformers.GPT2Config(
-        vocab_size=vocabulary, n_positions=LENGTH, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
-        resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, activation_function="gelu_new",
-    )  # fmt: skip
-    model = transformers.GPT2LMHeadModel(config)
+    model = transformers.GPT2LMHeadModel(gpt2_config(vocabulary))
     turn = lambda name, x: x.T if x.dim() == 2 and ".h." in name else x
     model.load_state_dict({name: turn(name, x) for name, x in initial.items()}, strict=False)
     difference = (model(samples[:BATCH]).logits - logits).abs().max().item()
@@ -416,5 +466,5 @@ if __name__ == "__main__":
         "language_models.json",
         "Losses and gradient norms of each step, and logits of the first sample before the first step.",
         [case(name, spec) for name, spec in CASES.items()],
-        versions=(transformers,),
+        versions=(transformers, peft),
     )

@@ -489,7 +489,7 @@ TEST(LanguageModels, LogitsMatchPyTorch) {
     data::Encoding data = labelled_tokens(std::ssize(ids));
     data.vocabulary = data.outputs = item["vocabulary"].integer();
     const Model model = build_model(recipe.model, data);
-    Recording recording(*model.module);
+    Recording recording(*model.module, {}, recipe.model.lora);
     const InitialWeights weights({.path = folder + item.name() + ".safetensors"}, recording.parameters());
     for (const Parameter& parameter : recording.parameters().parameters()) {
       std::vector<float> values(static_cast<size_t>(parameter.elements()));

@@ -199,6 +199,20 @@ TEST(Pretrained, NamesOfTheModel) {
 
 // ---- folders of the test --------------------------------------------------------------------------------------------
 
+TEST(Pretrained, LoraTrainsTheModulesThatTheFolderLacks) {
+  const auto saved = [](const std::string& keys) {
+    const std::string model = fmt::format("type: encoder, pretrained: {}, {}", folder_of_golden("bert"), keys);
+    return recipe_with(model).recipe.model.lora->modules_to_save;
+  };
+  EXPECT_EQ(saved("lora: {}"), Names{});
+  EXPECT_EQ(saved("lora: {}, new_head: true"), Names{"classifier"});
+  EXPECT_EQ(saved("lora: {}, head: masked_lm"), Names{"cls"});
+  EXPECT_EQ(saved("lora: {modules_to_save: [pooler]}, new_head: true"), Names{"pooler"});
+  EXPECT_EQ(recipe_with(fmt::format("type: gpt, pretrained: {}, lora: {{}}", folder_of_golden("gpt2")))
+                .recipe.model.lora->modules_to_save,
+            Names{});
+}
+
 class PretrainedFolder : public ::testing::Test {
  protected:
   PretrainedFolder() { write_config(""); }

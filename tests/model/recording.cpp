@@ -10,7 +10,9 @@ namespace runner::nn {
 using backends::DType;
 using backends::Shape;
 
-Recording::Recording(Module& module, Autocast autocast) : module_(module), autocast_(autocast) {
+Recording::Recording(Module& module, Autocast autocast, const std::optional<schema::Lora>& lora)
+    : module_(module), autocast_(autocast) {
+  if (lora) parameters_.adapt(*lora);
   module_.declare(parameters_, "");
 }
 

@@ -1,6 +1,7 @@
 // Runs a module on a device: declares its parameters, records forward pass and gradients, and executes them once.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backends/exec/backend.h"
@@ -12,7 +13,7 @@ namespace runner::nn {
 class Recording {
  public:
   // Declares the parameters of `module`, which must outlive this object.
-  explicit Recording(Module& module, Autocast autocast = {});
+  explicit Recording(Module& module, Autocast autocast = {}, const std::optional<schema::Lora>& lora = {});
 
   const ParameterSet& parameters() const { return parameters_; }
 

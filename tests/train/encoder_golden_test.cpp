@@ -137,7 +137,8 @@ TEST_P(EncoderGolden, EveryStepMatchesTransformersWithThreeRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, EncoderGolden,
-                         ::testing::Values("classification", "token_classification", "masked_lm", "regression", "none"),
+                         ::testing::Values("classification", "token_classification", "masked_lm", "regression", "lora",
+                                           "none"),
                          [](const auto& of) { return std::string(of.param); });
 
 }  // namespace

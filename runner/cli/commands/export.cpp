@@ -12,6 +12,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_files.h"
+#include "runner/train/run/exported_adapter.h"
 #include "runner/train/run/exported_model.h"
 #include "runner/train/run/hub_folder.h"
 #include "schema/base/file.h"
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions : StateOptions {
-  std::string model_file, shard_size, metrics_file, tensorboard, folder;
+  std::string model_file, adapter, shard_size, metrics_file, tensorboard, folder;
   std::string artifact, file, output;
   bool fold_normalization = false, trained_weights = false, is_public = false;
 };
@@ -33,9 +34,9 @@ constexpr Argument kExportArguments[] = {
     kRunArgument,
     {"--model", "FILE",
      "write the weights as .safetensors, with the model's parameter names; or the whole model as .onnx, or as a "
-     "folder, "
-     "DIR/, that transformers loads; - is standard output, for safetensors",
+     "folder, DIR/, that transformers loads; - is standard output, for safetensors",
      &ExportOptions::model_file},
+    {"--adapter", "DIR", "write the adapter of model.lora to DIR as PEFT does", &ExportOptions::adapter},
     {"--max-shard-size", "SIZE",
      "maximum size of a safetensors file; a larger model becomes several files and an index; default: 10GB",
      &ExportOptions::shard_size},
@@ -154,27 +155,33 @@ void check_targets(const ExportOptions& options) {
             "--metrics: expected a file name that ends in .csv, .json or .jsonl, got {}", metrics);
   check_new_folder(options.folder);
   if (is_folder(options.model_file)) check_new_folder(options.model_file);
+  check_new_folder(options.adapter);
   RUN_CHECK(options.model_file != "-" || artifact_file(options) != "-", ErrorKind::kUsage,
             "cannot write both the model and the artifact to standard output; give one of them a file name");
 }
 
+bool has_weights(const ExportOptions& options) {
+  return !options.model_file.empty() || !options.adapter.empty();
+}
+
 // Checks the options before anything is written.
 void check_export_options(const ExportOptions& options) {
-  RUN_CHECK(
-      !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
-          !options.tensorboard.empty() || !options.folder.empty(),
-      ErrorKind::kUsage,
-      "export needs --model FILE, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact NAME; see `runner "
-      "export --help`");
+  RUN_CHECK(has_weights(options) || !options.metrics_file.empty() || !options.artifact.empty() ||
+                !options.tensorboard.empty() || !options.folder.empty(),
+            ErrorKind::kUsage,
+            "export needs --model FILE, --adapter DIR, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact "
+            "NAME; see `runner "
+            "export --help`");
   const std::string file = artifact_file(options);
   RUN_CHECK(file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
             "{}: {} needs --artifact NAME; give the model's or metrics' file with --model FILE or --metrics FILE", file,
             options.output.empty() ? "a file argument" : "--output");
-  RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
+  RUN_CHECK(options.state.empty() || has_weights(options), ErrorKind::kUsage,
+            "--state needs --model FILE or --adapter DIR");
   RUN_CHECK(!options.fold_normalization || (!options.model_file.empty() && !is_folder(options.model_file)),
             ErrorKind::kUsage, "--fold-normalization needs --model FILE.safetensors or FILE.onnx");
-  RUN_CHECK(!options.trained_weights || !options.model_file.empty(), ErrorKind::kUsage,
-            "--trained-weights needs --model FILE");
+  RUN_CHECK(!options.trained_weights || has_weights(options), ErrorKind::kUsage,
+            "--trained-weights needs --model FILE or --adapter DIR");
   RUN_CHECK(!options.is_public || !options.folder.empty(), ErrorKind::kUsage, "--public needs --folder DIR");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors") || is_folder(options.model_file),
             ErrorKind::kUsage, "--max-shard-size needs --model FILE.safetensors, or a folder");
@@ -194,11 +201,11 @@ class Export {
         store_(open_store(options)),
         run_(store::find_run(store_, options.run)),
         details_(store::show_intact_parts(store_, run_)),
-        recipe_(intact_recipe(details_, store_.path(), !options.model_file.empty())) {}
+        recipe_(intact_recipe(details_, store_.path(), has_weights(options))) {}
 
   int run() {
     note_namesakes(store_, run_, options_.run, out_);
-    if (!options_.model_file.empty()) write_model();
+    if (has_weights(options_)) write_weights();
     if (!options_.metrics_file.empty()) {
       report::write_metrics(points_, options_.metrics_file);
       metrics_ = wrote(options_.metrics_file, "every metric point");
@@ -222,10 +229,8 @@ class Export {
     return file;
   }
 
-  void write_model() {
+  void write_weights() {
     const store::LoadedState state = store::load_state(store_, state_named(details_, options_.state).id);
-    const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
-                                                     : formats::shard_size(options_.shard_size, "--max-shard-size");
     RUN_CHECK(
         !options_.trained_weights || train::has_average(state), ErrorKind::kUsage,
         "--trained-weights: state {} has no average of the weights, so they are exported anyway; remove the option",
@@ -235,12 +240,24 @@ class Export {
                                      .folds_normalization = options_.fold_normalization,
                                      .averaged = !options_.trained_weights};
     state_ = state.info.id;
+    if (!options_.model_file.empty()) write_model(model);
+    if (!options_.adapter.empty()) write_adapter(model);
+    if (options_.state.empty()) note_better_state(details_, out_);
+  }
+
+  void write_model(const train::ExportedModel& model) {
+    const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
+                                                     : formats::shard_size(options_.shard_size, "--max-shard-size");
     if (is_folder(options_.model_file)) {
       write_hub_folder(model, most);
     } else {
       write_model_file(model, most);
     }
-    if (options_.state.empty()) note_better_state(details_, out_);
+  }
+
+  void write_adapter(const train::ExportedModel& model) {
+    train::export_adapter(model, options_.adapter, writer());
+    adapter_ = wrote(options_.adapter, fmt::format("the adapter of state {} for PEFT", model.state.info.id));
   }
 
   formats::WriteParts writer() const {
@@ -288,10 +305,15 @@ class Export {
   }
 
   json::Object document() const {
-    json::Object document{{"run", run_.uid},     {"state", state_},
-                          {"model", model_},     {"model_files", model_files_},
-                          {"metrics", metrics_}, {"tensorboard", tensorboard_},
-                          {"folder", folder_},   {"artifact", artifact_}};
+    json::Object document{{"run", run_.uid},
+                          {"state", state_},
+                          {"model", model_},
+                          {"model_files", model_files_},
+                          {"adapter", adapter_},
+                          {"metrics", metrics_},
+                          {"tensorboard", tensorboard_},
+                          {"folder", folder_},
+                          {"artifact", artifact_}};
     if (!error_.is_null()) document.emplace_back("error", error_);
     return document;
   }
@@ -303,7 +325,7 @@ class Export {
   const store::RunDetails details_;
   const std::optional<schema::ReadResult> recipe_;  // none if it is damaged
   report::AllPoints points_{store_, run_};
-  json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
+  json::Value state_, model_, model_files_, adapter_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
 
 int export_run(const ExportOptions& options, report::Output& out) {
@@ -316,7 +338,7 @@ int export_run(const ExportOptions& options, report::Output& out) {
 const Command kExportCommand{
     .name = "export",
     .group = Group::kStore,
-    .summary = "write a run's model, metrics or artifacts to files",
+    .summary = "write a run's model, adapter, metrics or artifacts to files",
     .details =
         "--folder writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json (like\n"
         "show --json) and summary.json.  run.json contains the environment and the state of the repository\n"

@@ -11,6 +11,7 @@
 #include "runner/train/run/checkpoint/model_metadata.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/run/exported_adapter.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -121,10 +122,11 @@ HubFolder export_hub_folder(const ExportedModel& model, const schema::ReadResult
   const data::Encoding encoding = checkpoint_of(model.state).encoding;
   const std::string config = nn::config_text(recipe, encoding);  // before anything is written
   const nn::PretrainedDef& def = nn::find_model(recipe.recipe.model.type)->pretrained();
-  const std::vector<StoredParameter> parameters = parameters_of(model.state, model.averaged);
+  const MergedParameters merged(parameters_of(model.state, model.averaged),
+                                recipe.recipe.model.lora.value_or(schema::Lora{}));
   Folder target(folder, write);
   target.write("config.json", config, formats::FileKind::kJson);
-  target.write_weights(HubTensors(def, parameters).take(), max_shard_size, model_metadata(encoding, 1));
+  target.write_weights(HubTensors(def, merged.parameters()).take(), max_shard_size, model_metadata(encoding, 1));
   target.write_tokenizer(tokenizer_of(recipe.recipe));
   return target.take();
 }
