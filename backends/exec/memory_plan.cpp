@@ -130,6 +130,12 @@ class MemoryPlanner {
     }
     for (const Output& output : program_.outputs())
       if (output.state < 0) read(output.value, returned_);
+    // A value that only barriers wait for must not share memory with other results of its step.
+    for (ValueId id = 0; id < program_.size(); ++id) {
+      if (program_.node(id).op != Op::kBarrier) continue;
+      const ValueId after = root_of(program_.operands(id)[1]).value;
+      if (step_of(after) >= 0) read(after, step_of(after) + 1);
+    }
   }
 
   void written(ValueId id, int step) {

@@ -1,5 +1,7 @@
 #include "backends/ir/autograd.h"
 
+#include <map>
+
 #include <fmt/format.h>
 
 #include "backends/ir/op_def.h"
@@ -50,6 +52,73 @@ class Derivation {
   Program& program_;
 };
 
+// Whether a value depends on nothing but states and constants. Equal nodes that read only such values are merged, which
+// keeps casts of weights, for example.
+std::vector<char> fixed_in_step(const Program& program, ValueId last) {
+  std::vector<char> fixed(static_cast<size_t>(last) + 1, 1);
+  for (ValueId id = 0; id <= last; ++id) {
+    if (const Input* const input = program.input_of(id))
+      fixed[static_cast<size_t>(id)] = input->kind == InputKind::kState;
+    for (const ValueId operand : program.operands(id))
+      fixed[static_cast<size_t>(id)] &= fixed[static_cast<size_t>(operand)];
+  }
+  return fixed;
+}
+
+// Copies of the recomputed nodes of a Program, recorded block by block from the last to the first.
+class Recomputation {
+ public:
+  Recomputation(Program& program, ValueId last)
+      : program_(program), blocks_(program.recomputed().begin(), program.recomputed().end()) {
+    std::erase_if(blocks_, [&](const NodeRange& block) { return block.end > last + 1; });
+    if (blocks_.empty()) return;
+    fixed_ = fixed_in_step(program, last);
+    copies_.assign(static_cast<size_t>(last) + 1, kNoValue);
+  }
+
+  // Records the block that ends with this node. `grads`: by node. The copies are computed after the gradient that
+  // reaches the block first. Does nothing if none does.
+  void before(ValueId id, std::span<const Value> grads) {
+    if (blocks_.empty() || blocks_.back().end != id + 1) return;
+    const NodeRange block = blocks_.back();
+    blocks_.pop_back();
+    for (ValueId at = id; at >= block.first; --at)
+      if (const Value grad = grads[static_cast<size_t>(at)]) return copy(block, grad);
+  }
+
+  // The node whose operands and result the gradient of this one reads.
+  ValueId of(ValueId id) const {
+    const ValueId copy = copies_.empty() ? kNoValue : copies_[static_cast<size_t>(id)];
+    return copy == kNoValue ? id : copy;
+  }
+
+ private:
+  void copy(const NodeRange& block, Value after) {
+    std::map<ValueId, ValueId> outside;
+    for (ValueId id = block.first; id < block.end; ++id) {
+      RUN_ASSERT(program_.node(id).op != Op::kInput && !is_collective(program_.node(id).op));
+      program_.set_origin(program_.node(id).origin);
+      std::vector<ValueId> operands(program_.operands(id).begin(), program_.operands(id).end());
+      for (ValueId& operand : operands) {
+        if (operand >= block.first) {
+          operand = of(operand);
+        } else if (!fixed_[static_cast<size_t>(operand)]) {
+          ValueId& read = outside.try_emplace(operand, kNoValue).first->second;
+          if (read == kNoValue) read = ops::barrier({&program_, operand}, after).id;
+          operand = read;
+        }
+      }
+      const std::vector<int64_t> attrs(program_.attrs(id).begin(), program_.attrs(id).end());
+      copies_[static_cast<size_t>(id)] = program_.record(program_.node(id).op, operands, attrs, program_.type(id));
+    }
+  }
+
+  Program& program_;
+  std::vector<NodeRange> blocks_;  // not yet reached
+  std::vector<char> fixed_;        // fixed_in_step()
+  std::vector<ValueId> copies_;    // by node; empty if nothing is recomputed
+};
+
 }  // namespace
 
 std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt, const Finish& finish) {
@@ -62,6 +131,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
 
   std::vector<Value> operand_grads;
   Derivation derivation(program);
+  Recomputation recomputation(program, root.id);
   const auto propagate = [&](ValueId id) {
     const Value grad = grads[static_cast<size_t>(id)];
     const Op op = program.node(id).op;
@@ -74,7 +144,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
                   program.mark_of(id));
     if (gradient == kNoGradient) return;
     operand_grads.assign(program.operands(id).size(), Value{});
-    gradient({&program, id}, grad, operand_grads);
+    gradient({&program, recomputation.of(id)}, grad, operand_grads);
     for (size_t i = 0; i < operand_grads.size(); ++i) {
       const auto operand = static_cast<size_t>(program.operands(id)[i]);
       if (!operand_grads[i] || !depends[operand]) continue;
@@ -82,6 +152,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
     }
   };
   for (ValueId id = root.id; id >= 0; --id) {
+    recomputation.before(id, grads);
     propagate(id);
     for (const size_t i : complete[static_cast<size_t>(id)]) {
       const Value grad = grads[static_cast<size_t>(wrt[i].id)];

@@ -178,6 +178,8 @@ Value unsqueeze(Value x, int64_t axis);  // with a new axis of size 1 at 0…ran
 Value permute(Value x, std::span<const int64_t> axes);
 Value transpose(Value x, int64_t a, int64_t b);
 Value detach(Value x);  // x without a gradient
+// x, for nodes that are computed after `after`: no pass merges them with equal nodes that read x itself.
+Value barrier(Value x, Value after);
 Value expand(Value x, const Shape& shape);
 // [start, stop) of one axis with this step; negative start and stop count from the end.
 Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);

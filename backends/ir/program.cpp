@@ -98,6 +98,12 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
   return size() - 1;
 }
 
+void Program::recompute_from(ValueId first) {
+  recomputed_.push_back({first, size()});
+  node_hash_.mix(static_cast<uint64_t>(first));
+  node_hash_.mix(static_cast<uint64_t>(size()));
+}
+
 void Program::output(Output output) {
   RUN_ASSERT(output.value >= 0 && output.value < size());
   if (output.state >= 0) {
@@ -155,7 +161,7 @@ bool Program::same_structure(const Program& other) const {
   };
   const auto same_output = [](const Output& a, const Output& b) { return a.value == b.value && a.state == b.state; };
   return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(), same_shape) &&
-         operand_pool_ == other.operand_pool_ && attr_pool_ == other.attr_pool_ &&
+         operand_pool_ == other.operand_pool_ && attr_pool_ == other.attr_pool_ && recomputed_ == other.recomputed_ &&
          std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same_output);
 }
 

@@ -74,8 +74,8 @@ struct Output {
   bool is_read = false;  // the user's code reads it before the Program continues, as tensor.item() does
 };
 
-// 128-bit hash of the structure: ops, types, operands, attributes, input kinds, outputs. Names and source lines do not
-// count.
+// 128-bit hash of the structure: ops, types, operands, attributes, input kinds, outputs, recomputed nodes. Names and
+// source lines do not count.
 struct ProgramHash {
   uint64_t lo = 0, hi = 0;
 
@@ -87,6 +87,12 @@ struct ProgramHash {
     hi += lo;
   }
   std::string to_string() const;  // 32 hexadecimal digits
+};
+
+// Nodes [first, end) of a Program.
+struct NodeRange {
+  ValueId first, end;
+  bool operator==(const NodeRange&) const = default;
 };
 
 class Program {
@@ -102,6 +108,10 @@ class Program {
   // Appends a node. `requested`: result type, for ops that cannot infer it. Throws Error(kRun) at mark().
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
                  const TensorType& requested = {});
+  // Lets differentiate() compute the nodes from `first` on again for the backward pass, instead of keeping their
+  // results. Passes do not keep this.
+  void recompute_from(ValueId first);
+  std::span<const NodeRange> recomputed() const { return recomputed_; }
   void output(std::string name, ValueId value, int32_t state = -1) { output({std::move(name), value, state}); }
   void output(Output output);
 
@@ -149,10 +159,11 @@ class Program {
   std::vector<int64_t> attr_pool_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  std::vector<NodeRange> recomputed_;
   SourceLines lines_;
   MarkId mark_ = kNoMark;
   std::optional<Origin> made_from_;
-  ProgramHash node_hash_;  // of the nodes so far; hash() adds the outputs
+  ProgramHash node_hash_;  // of the nodes so far, and which of them are recomputed; hash() adds the outputs
 };
 
 // Whether two nodes have the same op, type, operands and attributes.

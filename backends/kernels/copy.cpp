@@ -294,6 +294,7 @@ void concat_loop(const Call& call, Operands in, Tensor& out) {
 
 constexpr OpKernels op_kernels::kReshape = {.reference = reference::reshape_loop, .prepare = prepare_copy<whole_box>};
 constexpr OpKernels op_kernels::kDetach = {.reference = reference::reshape_loop, .prepare = prepare_copy<whole_box>};
+constexpr OpKernels op_kernels::kBarrier = {.reference = reference::reshape_loop, .prepare = prepare_copy<whole_box>};
 constexpr OpKernels op_kernels::kPermute = {.reference = reference::permute_loop, .prepare = prepare_copy<permute_box>};
 constexpr OpKernels op_kernels::kExpand = {.reference = reference::expand_loop, .prepare = prepare_copy<expand_box>};
 constexpr OpKernels op_kernels::kSlice = {.reference = reference::slice_loop, .prepare = prepare_copy<slice_box>};

@@ -31,6 +31,7 @@ constexpr OnnxRule kNotInForward{};
 namespace onnx_rules {
 
 constexpr OnnxRule kInput = kNotInForward;  // the inputs of the graph
+constexpr OnnxRule kBarrier = kNotInForward;
 constexpr OnnxRule kConstant{.record = [](const OnnxNode& node) -> OnnxValue {
   return {node.graph.scalar(node.program.constant_value(node.id), node.type().dtype), node.shape.empty()};
 }};

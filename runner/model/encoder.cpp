@@ -128,7 +128,7 @@ class Bert : public Group {
   // ids: (B, T) i64 -> (B, T, C)
   Value record(ForwardContext& context, Value ids) const override {
     Value x = embeddings_->forward(context, ids);
-    for (const ModulePtr& layer : layers_) x = layer->forward(context, x);
+    for (const ModulePtr& layer : layers_) x = forward_block(context, *layer, x);
     return x;
   }
 

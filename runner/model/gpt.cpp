@@ -94,7 +94,7 @@ class Gpt : public Group {
     const Value places = ops::arange(context.program, ids.shape()[1]);
     Value x = ops::add(wte_->forward(context, ids), wpe_->forward(context, places));
     x = apply_dropout(context, x, dropout_);
-    for (const ModulePtr& block : blocks_) x = block->forward(context, x);
+    for (const ModulePtr& block : blocks_) x = forward_block(context, *block, x);
     x = ln_f_->forward(context, x);
     return lm_head_ != nullptr ? lm_head_->forward(context, x) : tied_output(context, *wte_, x);
   }

@@ -120,7 +120,7 @@ class Llama : public Group {
   // ids: (B, T) i64. Returns logits (B, T, vocabulary).
   Value record(ForwardContext& context, Value ids) const override {
     Value x = embed_tokens_->forward(context, ids);
-    for (const ModulePtr& block : blocks_) x = block->forward(context, x);
+    for (const ModulePtr& block : blocks_) x = forward_block(context, *block, x);
     x = norm_->forward(context, x);
     return lm_head_ != nullptr ? lm_head_->forward(context, x) : tied_output(context, *embed_tokens_, x);
   }

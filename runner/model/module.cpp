@@ -239,6 +239,13 @@ class OverFlatSamples : public Module {
 
 }  // namespace
 
+Value forward_block(ForwardContext& context, const Module& block, Value x) {
+  const backends::ValueId first = context.program.size();
+  const Value y = block.forward(context, x);
+  if (context.remat) context.program.recompute_from(first);
+  return y;
+}
+
 Value apply_dropout(ForwardContext& context, Value x, double p) {
   if (!context.training || p == 0) return x;
   const Value mask = ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p);

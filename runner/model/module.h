@@ -91,6 +91,7 @@ struct ForwardContext {
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.
   HostValues* host = nullptr;
+  bool remat = false;                        // the backward pass computes blocks again (forward_block())
   const AttentionCall* attention = nullptr;  // arguments of the module that is called; null: none
 
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
@@ -149,6 +150,9 @@ class Module {
   std::string path_;   // "encoder.2"; empty for the whole model
   SourceMark made_at_;
 };
+
+// As block.forward(). With context.remat, the backward pass computes the block again instead of keeping its values.
+Value forward_block(ForwardContext& context, const Module& block, Value x);
 
 inline constexpr double kNormEpsilon = 1e-5;  // PyTorch's default
 

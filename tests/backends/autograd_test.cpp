@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/exec/cpu_device.h"
+#include "backends/exec/plan.h"
 #include "backends/ir/print.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/run_program.h"
@@ -192,6 +193,72 @@ TEST(Autograd, TheGradientOfLayerNormIsNotDifferentiatedInSilence) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "h.lua:7: the gradient of layer_norm cannot be differentiated again");
+  }
+}
+
+// Blocks of products and activations with dropout, and the gradients of their weights.
+Program blocks_with_dropout(bool recomputes) {
+  constexpr int64_t kBatch = 8, kWidth = 16;
+  Program program;
+  const auto input = [&](InputKind kind, const TensorType& type) {
+    return Value{&program, program.input(kind, "x", type)};
+  };
+  Value x = input(InputKind::kBatch, {DType::kF32, {kBatch, kWidth}});
+  const Value ids = input(InputKind::kBatch, {DType::kI64, {kBatch}}),
+              key = input(InputKind::kBatch, {DType::kI64, {2}});
+  std::vector<Value> weights;
+  for (int i = 0; i < 12; ++i) weights.push_back(input(InputKind::kState, {DType::kF32, {kWidth, kWidth}}));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const ValueId first = program.size();
+    const Value hidden = ops::tanh(ops::gelu(ops::matmul(x, weights[i], false, true)));
+    const Value mask = ops::dropout_mask(key, ids, hidden.shape(), static_cast<int64_t>(i), 0.5);
+    x = ops::add(x, ops::sigmoid(ops::mul(hidden, mask)));
+    if (recomputes) program.recompute_from(first);
+  }
+  const Value loss = ops::sum(ops::mul(x, x));
+  program.output("loss", loss.id);
+  for (const Value grad : differentiate(loss, ops::full_like(loss, 1.0), weights)) program.output("gradient", grad.id);
+  return program;
+}
+
+TEST(Recomputation, GivesTheSameBitsInLessMemory) {
+  const Program kept = blocks_with_dropout(false), recomputed = blocks_with_dropout(true);
+  std::mt19937 random(3);
+  Inputs inputs;
+  for (const Input& input : kept.inputs()) inputs.push_back(random_tensor(kept.type(input.value), random));
+  for (const Fusion fusion : {Fusion::kAll, Fusion::kNone}) {
+    const Plan all = build_plan(kept, {.fusion = fusion}), less = build_plan(recomputed, {.fusion = fusion});
+    EXPECT_LT(less.arena_bytes, all.arena_bytes * 3 / 4);
+    EXPECT_GT(less.flops, all.flops * 5 / 4);
+  }
+  const auto device = make_cpu_device(1);
+  const auto results = [&](const Program& program) {
+    Session session(*device, program, inputs);
+    session.submit();
+    std::vector<HostTensor> outputs;
+    for (size_t i = 0; i < program.outputs().size(); ++i) outputs.push_back(session.output(i));
+    return outputs;
+  };
+  EXPECT_EQ(results(kept), results(recomputed));
+}
+
+TEST(Recomputation, IsPartOfTheStructure) {
+  const auto program = [](bool recomputes, bool early) {
+    Program made;
+    const Value x{&made, made.input(InputKind::kBatch, "x", {DType::kF32, {4}})};
+    const ValueId first = made.size();
+    const Value y = ops::exp(x);
+    if (recomputes && early) made.recompute_from(first);
+    ops::exp(y);
+    if (recomputes && !early) made.recompute_from(first);
+    return made;
+  };
+  const Program early = program(true, true), late = program(true, false), none = program(false, false);
+  EXPECT_TRUE(early.same_structure(program(true, true)));
+  EXPECT_EQ(early.hash(), program(true, true).hash());
+  for (const auto& [a, b] : {std::pair{&early, &late}, {&early, &none}, {&late, &none}}) {
+    EXPECT_FALSE(a->same_structure(*b));
+    EXPECT_NE(a->hash(), b->hash());
   }
 }
 

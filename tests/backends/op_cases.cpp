@@ -187,6 +187,7 @@ class Table {
       add("reshape", {x}, [shape](In v) { return ops::reshape(v[0], {shape[0] * shape[1], shape[2]}); });
       add("flatten", {x}, [](In v) { return ops::flatten(v[0]); });
       add("detach", {x}, [](In v) { return ops::detach(v[0]); });
+      add("barrier", {x, row}, [](In v) { return ops::barrier(v[0], v[1]); });
       for (const Axes& axes : {Axes{2, 1, 0}, Axes{0, 2, 1}, Axes{1, 0, 2}, Axes{1, 2, 0}})
         add("permute", {x}, [axes](In v) { return ops::permute(v[0], axes); });
       add("transpose", {x}, [](In v) { return ops::transpose(v[0], 0, -1); });

@@ -1,4 +1,4 @@
-// Keys for fine-tuning: weight decay and learning rates by kind and depth of parameters, LoRA.
+// Keys for fine-tuning: weight decay and learning rates by kind and depth of parameters, LoRA, recomputed blocks.
 
 #include <cmath>
 
@@ -247,5 +247,28 @@ TEST_F(LoraTraining, AdapterHasTheTensorsAndSettingsOfPeft) {
   EXPECT_EQ(config["task_type"].text(), "SEQ_CLS");
 }
 
+// ---- recomputed blocks
+// -----------------------------------------------------------------------------------------------
+
+TEST_F(FineTuning, RecomputedBlocksGiveTheSameBits) {
+  write_table();
+  const std::string llama = std::string(kGpt).replace(std::string_view(kGpt).find("gpt"), 3, "llama");
+  for (const std::string& recipe : {std::string(kGpt), llama, std::string(kEncoder)})
+    for (const char* const device : {"backend=cpu", "backend=gpu", "backend=tpu"})
+      for (const char* const precision : {"mixed_precision=no", "mixed_precision=bf16"}) {
+        SCOPED_TRACE(fmt::format("{} {}\n{}", device, precision, recipe));
+        std::vector<std::string> keys{device,
+                                      precision,
+                                      "num_processes=1",
+                                      "model.dropout=0.1",
+                                      "log.every=1 step",
+                                      "gradient_accumulation_steps=2"};
+        const Weights kept = weights_of(recipe, {.overrides = keys});
+        const auto losses = points("train/loss");
+        keys.emplace_back("model.remat=block");
+        EXPECT_EQ(weights_of(recipe, {.overrides = keys}), kept);
+        EXPECT_EQ(points("train/loss"), losses);
+      }
+}
 }  // namespace
 }  // namespace runner::train

@@ -234,6 +234,19 @@ constexpr OpDef kDetach = movement(MovementDef{
     .xla = xla_names("aten::detach", hlo_instruction("copy")),
 });
 
+// Operand 0, for nodes that are to be computed after operand 1 although equal ones are known before: no pass merges
+// them.
+constexpr OpDef kBarrier = movement(MovementDef{
+    .attributes = Attributes(),
+    .infer = as_operand,
+    .gradient = [](Value, Value grad, Grads grads) { grads[0] = grad; },
+    .fold = kNoFold,
+    .traffic = kUntouched,
+    .memory = MemoryRule::kView,
+    .in_place = InPlaceRule::kNever,
+    .xla = xla_names("xla::optimization_barrier", hlo_instruction("opt-barrier")),
+});
+
 // Attributes: for each axis of the result, the axis of the operand.
 constexpr Attribute kPermuteAttributes[] = {
     {"axes", Type::kPermutation, kAnyInt, kAlways, kValue, "dims=({})", "dimensions={{{}}}"},
@@ -331,6 +344,10 @@ Value unsqueeze(Value x, int64_t axis) {
 
 Value detach(Value x) {
   return record(Op::kDetach, {x});
+}
+
+Value barrier(Value x, Value after) {
+  return record(Op::kBarrier, {x, after});
 }
 
 Value permute(Value x, std::span<const int64_t> axes) {

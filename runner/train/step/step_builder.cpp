@@ -174,7 +174,8 @@ nn::ForwardContext StepBuilder::forward_of(Program& program, const StepFrame& fr
           .dropout_key = frame.batch_inputs[kRandomKey],
           .sample_ids = frame.batch_inputs[kSampleIds],
           .draw_key = frame.batch_inputs[kDrawKey],
-          .host = &host};
+          .host = &host,
+          .remat = training && recipe_.model.remat == schema::Remat::kBlock};
 }
 
 StepInputs StepBuilder::inputs_of(nn::ForwardContext& forward, const StepFrame& frame) const {
