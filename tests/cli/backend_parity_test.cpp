@@ -47,12 +47,13 @@ class BackendParity : public ::testing::Test {
 TEST_F(BackendParity, RecipesAreBitIdenticalToTheCpu) {
   std::vector<std::string> recipes;
   for (const auto& entry : fs::directory_iterator(support::source_path("recipes")))
-    if (entry.path().extension() == ".yaml") recipes.push_back(entry.path().stem());
+    if (entry.path().extension() == ".yaml" && entry.path().stem() != "bert_large_wikitext")  // has no data
+      recipes.push_back(entry.path().stem());
   ASSERT_GE(recipes.size(), 6u);
   for (const std::string& recipe : recipes) {
     SCOPED_TRACE(recipe);
-    const char* const length =
-        recipe == "shakespeare_gpt" ? "train.steps=20 scheduler.warmup=null data.split.eval=0.01" : "train.epochs=1";
+    const bool is_text = recipe == "shakespeare_gpt" || recipe == "bert_mlm";
+    const char* const length = is_text ? "train.steps=20 scheduler.warmup=null data.split.eval=0.01" : "train.epochs=1";
     for (const char* backend : {"cpu", "gpu", "tpu"})
       train(recipe, recipe + backend, fmt::format("backend={} num_processes=1 mixed_precision=no {}", backend, length));
     EXPECT_GT(loss_of(recipe + "cpu").size(), 20u);
