@@ -92,6 +92,9 @@ bool BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
   } else {
     for (size_t i = 0; i < dataset_.inputs().size(); ++i) dataset_.gather_input(i, rows.ids, rows.inputs[i]);
     if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
+    if (dataset_.is_masked())
+      dataset_.mask({spec_.seed, slot.batch.position.epoch}, rows.ids, values_of<int64_t>(rows.inputs[0]),
+                    rows.classes);
     if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
   }
   for (int64_t& id : rows.ids) id = dataset_.file_row(id);

@@ -187,6 +187,17 @@ void Dataset::gather_classes(std::span<const int64_t> ids, std::span<int64_t> cl
   for (size_t i = 0; i < ids.size(); ++i) storage_->read_classes(row(ids[i]), classes.subspan(i * width, width));
 }
 
+bool Dataset::is_masked() const {
+  return storage_->masker != nullptr;
+}
+
+void Dataset::mask(const MaskKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
+                   std::span<int64_t> labels) const {
+  const auto width = static_cast<size_t>(label_width());
+  for (size_t i = 0; i < ids.size(); ++i)
+    storage_->masker->apply(key, row(ids[i]), tokens.subspan(i * width, width), labels.subspan(i * width, width));
+}
+
 void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targets) const {
   if (storage_->targets_are_features) return gather_features(ids, targets);
   const auto count = static_cast<size_t>(outputs_);

@@ -76,8 +76,13 @@ class Dataset {
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
   void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;
-  void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
+  void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;  // as if nothing was masked
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
+
+  bool is_masked() const;
+  // Masks the tokens of samples, if is_masked() (masking.h). `tokens`, `labels`: (B, T), as gathered.
+  void mask(const MaskKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
+            std::span<int64_t> labels) const;
 
   // Returns the row of the file, from 0, that sample `id` is: a header does not count, dropped rows do. For a text, the
   // number of the sample.

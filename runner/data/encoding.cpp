@@ -112,6 +112,7 @@ std::string Encoding::to_json() const {
   if (ignored_label) document.emplace_back("ignored_label", *ignored_label);
   document.emplace_back("label_kind", std::string(word_of(label_kind, kLabelKinds)));
   document.emplace_back("label_name", label_name);
+  if (masking) document.emplace_back("masking", masking->to_json());
   if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
@@ -137,6 +138,7 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.predicts_tokens =
         document.find("predicts_tokens") != nullptr ? document.boolean("predicts_tokens") : encoding.has_token_labels();
     encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens ? encoding.outputs : 0);
+    if (const json::Value* masking = document.find("masking")) encoding.masking = Masking::from_json(*masking);
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     if (const json::Value* texts = document.find("texts")) encoding.texts = TextEncoding::from_json(*texts);

@@ -10,6 +10,7 @@
 
 #include "backends/tensor/shape.h"
 #include "runner/data/inputs.h"
+#include "runner/data/masking.h"
 #include "runner/data/text_encoding.h"
 #include "schema/recipe/recipe.h"
 
@@ -24,9 +25,11 @@ struct Encoding {
   std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
   std::optional<TextEncoding> texts = {};  // if the samples are texts of text columns
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;           // number of classes, or of targets per sample
-  bool reconstructs = false;     // the targets are the normalised features
-  bool predicts_tokens = false;  // the classes are the vocabulary: the label of a token is the next token
+  int64_t outputs = 0;        // number of classes, or of targets per sample
+  bool reconstructs = false;  // the targets are the normalised features
+  // The classes are the vocabulary: the label of a token is the next token, or with masking the token itself.
+  bool predicts_tokens = false;
+  std::optional<Masking> masking = {};  // if some tokens are masked, and only they have a label
   // One per class, in its order; empty if the labels are 0 … outputs − 1.
   std::vector<std::string> class_names;
   std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "runner/data/csv_value.h"
+#include "runner/data/masking.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -20,9 +21,6 @@ namespace {
 // Whole numbers with more values than kFewLabels, and fewer rows than kFewRows for each, may be measurements.
 constexpr int64_t kFewLabels = 20, kFewRows = 20, kManyLabels = 1000;
 constexpr size_t kListed = 10;
-
-// PyTorch's default of ignore_index.
-constexpr int64_t kIgnored = -100;
 
 bool is_doubtful(const WholeNumbers& labels) {
   const auto count = static_cast<int64_t>(labels.counts.size());
@@ -199,6 +197,7 @@ std::optional<int64_t> LabelMap::find(std::string_view text) const {
 void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
                    const Encoding* known) {
   encoding.ignore_index = encoding.ignored_label = ignore_index;
+  if (encoding.masking) encoding.ignored_label = kNoLabel;
   if (!has_labels(train)) {
     if (eval != nullptr && train.rule) join_synthetic(encoding, train, *eval);
     return;
@@ -214,7 +213,7 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
   RUN_CHECK(encoding.outputs > 0, ErrorKind::kData, "data.train: every label is train.ignore_index, {}",
             ignore_index.value_or(0));
   // The label of ignored samples must be no class.
-  if (ignore_index && *ignore_index >= 0 && *ignore_index < encoding.outputs) encoding.ignored_label = kIgnored;
+  if (ignore_index && *ignore_index >= 0 && *ignore_index < encoding.outputs) encoding.ignored_label = kNoLabel;
   // An older run ignored a class by its number, which is no label if classes have names.
   const bool by_number = keeps && known->ignored_label && !known->ignore_index;
   if (keeps && (by_number || known->ignore_index == ignore_index)) {
@@ -316,10 +315,10 @@ void warn_of_alike(const Encoding& encoding, std::vector<std::string>& warnings)
 // PyTorch ignores this label by default, and data made for it mark samples with it.
 void warn_of_ignored(const Encoding& encoding, std::vector<std::string>& warnings) {
   if (encoding.ignore_index ||
-      std::ranges::find(encoding.class_names, std::to_string(kIgnored)) == encoding.class_names.end())
+      std::ranges::find(encoding.class_names, std::to_string(kNoLabel)) == encoding.class_names.end())
     return;
   warnings.push_back(
-      fmt::format("label {0} is a class; if it marks samples to ignore, set train.ignore_index: {0}", kIgnored));
+      fmt::format("label {0} is a class; if it marks samples to ignore, set train.ignore_index: {0}", kNoLabel));
 }
 
 }  // namespace
@@ -385,6 +384,7 @@ std::string labels_text(const Encoding& encoding) {
   if (encoding.label_kind == LabelKind::kTarget)
     return count_text(encoding.outputs, "target") + (encoding.reconstructs ? ": the normalised features" : "");
   std::string text = count_text(encoding.outputs, "class");
+  if (encoding.masking) return text + fmt::format(", of {:.4g} % of the tokens", 100 * encoding.masking->probability);
   if (encoding.predicts_tokens) return text;
   text += ": " + class_list(encoding);
   if (encoding.ignore_index) text += fmt::format("; label {} is ignored", *encoding.ignore_index);

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -122,7 +123,8 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
           .feature_names = encoding.feature_names,
           .label_name = encoding.label_name,
           .feature_count = encoding.texts ? 0 : encoding.feature_shape.elements(),
-          .normalized = encoding.normalize != schema::Normalize::kNone};
+          .normalized = encoding.normalize != schema::Normalize::kNone,
+          .masking = encoding.masking};
 }
 
 // Offsets (narrowing.h) of rows to predict: the centers of large columns, so that a row is the same in every file.
@@ -142,6 +144,7 @@ Encoding encoding_of(const Storage& train) {
   encoding.outputs = train.outputs;
   encoding.reconstructs = train.targets_are_features;
   encoding.predicts_tokens = train.classes_are_tokens;
+  if (train.masker) encoding.masking = train.masker->masking();
   encoding.class_names = train.class_names;
   encoding.feature_names = train.feature_names;
   encoding.label_name = train.label_name;
@@ -175,6 +178,7 @@ void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed
 // How a section becomes tokens, if it is text: data.tokens, or the tokenizer of its own.
 std::optional<schema::TokensSpec> tokens_of(const schema::DatasetSpec& section,
                                             const std::optional<schema::TokensSpec>& tokens) {
+  if (section.planned_samples) return std::nullopt;
   if (section.format != schema::DataFormat::kText || !has_tokenizer(section)) return tokens;
   return schema::TokensSpec{.tokenizer = section.tokens, .padding = schema::TokenPadding::kMaxLength};
 }
@@ -202,7 +206,7 @@ void encode_texts(Sections& sections, const TextTokenizer& tokenizer, const Enco
 }
 
 Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, const Encoding* known,
-                       bool has_recipe) {
+                       bool has_recipe, const std::optional<Masking>& masking) {
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec.train, spec.tokens), known);
   Sections sections;
@@ -210,7 +214,8 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
                       .seed = seed,
                       .has_recipe = has_recipe,
                       .normalized = spec.normalize != schema::Normalize::kNone,
-                      .tokenizer = tokenizer ? &*tokenizer : nullptr};
+                      .tokenizer = tokenizer ? &*tokenizer : nullptr,
+                      .masking = masking};
   sections.train = std::make_shared<Storage>(read(spec.train, sections.options, buffer, "data.train"));
   sections.files = sections.train->files;
   Encoding& encoding = sections.encoding = encoding_of(*sections.train);
@@ -319,9 +324,14 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
   return LabelsAs::kAuto;
 }
 
+std::optional<Masking> masking_of(const schema::TrainSpec& train) {
+  if (!train.objective || train.objective->type != schema::ObjectiveType::kMaskedLm) return std::nullopt;
+  return Masking{.probability = train.objective->probability, .whole_word = train.objective->whole_word};
+}
+
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
-          const Encoding* known, bool has_recipe) {
-  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), known, has_recipe);
+          const Encoding* known, bool has_recipe, const std::optional<Masking>& masking) {
+  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), known, has_recipe, masking);
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
   std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
@@ -364,10 +374,16 @@ void check_probabilities(const Dataset& set, schema::Loss loss, const ReadOption
 
 }  // namespace
 
-Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe) {
+Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe, WithoutFiles without) {
   const schema::TrainSpec& train = recipe.train;
+  schema::DataSpec spec = recipe.data;
+  std::error_code ignored;
+  if (without == WithoutFiles::kFail || std::filesystem::exists(spec.train.path, ignored)) {
+    spec.train.planned_samples.reset();
+    if (spec.eval) spec.eval->planned_samples.reset();
+  }
   Data data = about_key("data.train", [&] {
-    return load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe);
+    return load(spec, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe, masking_of(train));
   });
   // Rows of the model's embedding that no token has are outputs, but never labels.
   if (data.encoding.predicts_tokens && recipe.model.vocabulary)
@@ -401,8 +417,9 @@ uint64_t data_seed(const schema::Recipe& recipe) {
 
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
                      bool predicts, int64_t shuffle_buffer, const std::optional<schema::TokensSpec>& tokens) {
-  const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec, tokens), &encoding);
   schema::DatasetSpec file = spec;
+  file.planned_samples.reset();
+  const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(file, tokens), &encoding);
   if (predicts) file.missing = encoding.fill.empty() ? schema::Missing::kError : schema::Missing::kMean;
   ReadOptions options = same_as(encoding, seed, predicts);
   options.has_recipe = false;

@@ -33,19 +33,26 @@ using SharedData = std::shared_ptr<const Data>;
 enum class LabelsAs { kAuto, kClasses, kTargets, kNames, kFeatures };
 // Returns what train.task requires, or else the loss.
 LabelsAs labels_as(const schema::TrainSpec& train);
+// Returns how train.objective masks tokens; none if it does not.
+std::optional<Masking> masking_of(const schema::TrainSpec& train);
 
 // Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split.eval)
 // samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
 // file. Statistics are computed from the training part only. `known`: encoding of the run that is continued; its
-// classes are kept if they include all labels. Null: none. `has_recipe`: as in ReadOptions.
+// classes are kept if they include all labels. Null: none. `has_recipe`: as in ReadOptions. `masking`: of a text with a
+// tokenizer.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto,
-          std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr, bool has_recipe = true);
+          std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr, bool has_recipe = true,
+          const std::optional<Masking>& masking = std::nullopt);
 
 // Returns the number of training samples if the recipe determines it (DataFormatDef::sample_count).
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);
 
-// As above, with the data seed of the recipe and the kind of labels that its loss requires.
-Data load(const schema::Recipe& recipe, const Encoding* known = nullptr, bool has_recipe = true);
+// What to do if the file of data.train does not exist: fail, or plan with data.train.planned_samples, if it is set.
+enum class WithoutFiles { kFail, kPlan };
+// As above, with the data seed of the recipe, its objective, and the kind of labels that its loss requires.
+Data load(const schema::Recipe& recipe, const Encoding* known = nullptr, bool has_recipe = true,
+          WithoutFiles without = WithoutFiles::kFail);
 // Returns the encoding of a run's checkpoint with the members that older versions did not store: they ignored the class
 // with the number train.ignore_index.
 Encoding completed(Encoding encoding, const schema::TrainSpec& train);

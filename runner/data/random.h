@@ -20,6 +20,7 @@ enum class Stream : uint32_t {
   kSyntheticEval = 0x64610005,
   kTransform = 0x64610006,
   kBuffer = 0x64610007,
+  kMasks = 0x64610008,
 };
 
 using Block = backends::PhiloxCounter;

@@ -58,14 +58,17 @@ void Storage::read_tokens(int64_t row, std::span<int64_t> out) const {
 
 void TokenText::read(int64_t at, std::span<int64_t> out) const {
   if (file) return file->read(at, out);
-  std::copy_n(ids.begin() + at, out.size(), out.begin());
+  if (planned > 0)
+    std::ranges::fill(out, 0);
+  else
+    std::copy_n(ids.begin() + at, out.size(), out.begin());
 }
 
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   if (rule.has_value()) {
     out[0] = rule->label(row);
   } else if (classes_are_tokens) {
-    text.read(row * text.stride + 1, out);
+    text.read(row * text.stride + text.label_shift, out);
   } else {
     std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());
   }

@@ -36,6 +36,7 @@ struct ReadOptions {
   // Before scaling: those of an earlier pass, or of the training data; empty: none yet.
   std::vector<double> offsets = {};
   const TextTokenizer* tokenizer = nullptr;  // of data.tokens; null without text columns
+  std::optional<Masking> masking = {};       // of texts
 
   // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
   std::string remedy(std::string_view setting, std::string_view change) const;
@@ -58,8 +59,10 @@ struct StreamedSource {
 // A tokenized text. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
   std::vector<uint32_t> ids;           // empty for a stream, and if the tokens are in a file
+  int64_t label_shift = 1;             // distance from a token to its label
   int64_t stride = 0;                  // 0 if the data is no such text
   std::optional<TokenFile> file = {};  // with tokens: ids
+  int64_t planned = 0;                 // number of tokens if they are not there yet, and are read as 0
 
   // Writes the tokens from `at` on.
   void read(int64_t at, std::span<int64_t> out) const;
@@ -88,11 +91,12 @@ struct Storage {
   LargeArray<float> values;   // (samples, …), scaled; NaN marks a missing value until it is filled
   LargeArray<uint8_t> bytes;  // (samples, …); scaled when read
   std::optional<Synthetic> rule;
-  std::optional<StreamedSource> stream;  // includes the labels
-  TokenText text;                        // includes the labels
-  std::optional<TokenRows> rows;         // texts of text columns
-  float scale = 1;                       // factor for `bytes`
-  std::vector<IdInput> more_inputs;      // not of a stream
+  std::optional<StreamedSource> stream;                 // includes the labels
+  TokenText text;                                       // includes the labels
+  std::optional<TokenRows> rows;                        // texts of text columns
+  float scale = 1;                                      // factor for `bytes`
+  std::vector<IdInput> more_inputs;                     // not of a stream
+  std::shared_ptr<const TokenMasker> masker = nullptr;  // null without Encoding::masking
 
   int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;

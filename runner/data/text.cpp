@@ -126,8 +126,13 @@ class TokenNumbers {
 
 // ---- samples --------------------------------------------------------------------------------------------------------
 
-int64_t samples_in(int64_t tokens, int64_t length, int64_t stride) {
-  return tokens <= length ? 0 : (tokens - 1 - length) / stride + 1;
+// `shift`: TokenText::label_shift.
+int64_t samples_in(int64_t tokens, int64_t length, int64_t stride, int64_t shift) {
+  return tokens < length + shift ? 0 : (tokens - shift - length) / stride + 1;
+}
+
+int64_t label_shift(const ReadOptions& options) {
+  return options.masking ? 0 : 1;
 }
 
 int64_t stride_of(const schema::DatasetSpec& spec) {
@@ -189,7 +194,7 @@ std::string_view unit(const schema::DatasetSpec& spec) {
 
 void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec, const ReadOptions& options) {
   RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}, but a sample of sequence_length {} and its labels need {}",
-            spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + 1);
+            spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + label_shift(options));
   RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; {}", spec.path, samples, INT32_MAX,
             options.remedy("use a larger stride", "divide the file"));
 }
@@ -198,7 +203,8 @@ void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& s
 Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t tokens, int64_t vocabulary,
                   const Seen& seen) {
   Storage storage;
-  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
+  storage.text.label_shift = label_shift(options);
+  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec), storage.text.label_shift);
   check_samples(storage.samples, tokens, spec, options);
   storage.feature_shape = backends::Shape{spec.sequence_length};
   storage.text.stride = stride_of(spec);
@@ -237,7 +243,15 @@ std::vector<std::string_view> documents_of(std::string_view text, std::string_vi
   return documents;
 }
 
+std::shared_ptr<const TokenMasker> masker_of(const ReadOptions& options) {
+  if (!options.masking) return nullptr;
+  return about_key("train.objective", [&] {
+    return std::make_shared<const TokenMasker>(*options.masking, options.tokenizer->for_masking(*options.masking));
+  });
+}
+
 Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  std::shared_ptr<const TokenMasker> masker = masker_of(options);
   std::vector<uint32_t> all;
   for (const std::string& path : files_at(spec.path)) {
     formats::InputFile input(path);
@@ -255,12 +269,34 @@ Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& optio
       fail(error.kind(), "{}: {}", path, error.message());
     }
   }
-  Storage storage = described(spec, options, std::ssize(all), options.tokenizer->vocabulary(), {});
+  const int64_t vocabulary = options.tokenizer->vocabulary();
+  RUN_CHECK(!spec.vocabulary || *spec.vocabulary == vocabulary, ErrorKind::kRecipe,
+            "{}: vocabulary is {}, but the tokenizer {} has {} tokens", spec.path, spec.vocabulary.value_or(0),
+            spec.tokens, vocabulary);
+  Storage storage = described(spec, options, std::ssize(all), vocabulary, {});
   storage.text.ids = std::move(all);
+  storage.masker = std::move(masker);
+  return storage;
+}
+
+// Returns the text that the recipe says there will be.
+Storage planned_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  const int64_t vocabulary = spec.vocabulary.value_or(0);
+  RUN_ASSERT(vocabulary > 0);  // the recipe reader asks for it
+  const int64_t tokens = (*spec.planned_samples - 1) * stride_of(spec) + spec.sequence_length + label_shift(options);
+  Storage storage = described(spec, options, tokens, vocabulary, {});
+  storage.text.planned = tokens;
+  storage.warnings.push_back(fmt::format("{} does not exist; planned for {} by planned_samples", spec.path,
+                                         count_text(storage.samples, "sample")));
+  if (options.masking)
+    storage.masker = std::make_shared<const TokenMasker>(
+        *options.masking, MaskVocabulary{.kinds = std::vector<MaskVocabulary::Kind>(static_cast<size_t>(vocabulary))});
   return storage;
 }
 
 Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  RUN_ASSERT(!options.masking || has_tokenizer(spec));  // the recipe reader rejects it
+  if (spec.planned_samples) return planned_text(spec, options);
   if (spec.tokens == kIdsWord) return read_ids(spec, options);
   if (has_tokenizer(spec)) return read_documents(spec, options);
   std::vector<uint32_t> all;
@@ -340,16 +376,19 @@ bool has_tokenizer(const schema::DatasetSpec& spec) {
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto text = std::exchange(whole.text, {});
   const auto& ids = text.ids;
-  const int64_t all = text.file ? text.file->size() : std::ssize(ids);
+  const int64_t all = text.file ? text.file->size() : std::max(std::ssize(ids), text.planned);
   const int64_t kept = all - std::llround(fraction * static_cast<double>(all));
   const auto part = [&](int64_t begin, int64_t end) {
     Storage storage = whole;
     storage.text.stride = text.stride;
+    storage.text.label_shift = text.label_shift;
     if (text.file)
       storage.text.file = text.file->part(begin, end - begin);
+    else if (text.planned > 0)
+      storage.text.planned = end - begin;
     else
       storage.text.ids.assign(ids.begin() + begin, ids.begin() + end);
-    storage.samples = samples_in(end - begin, whole.width(), text.stride);
+    storage.samples = samples_in(end - begin, whole.width(), text.stride, text.label_shift);
     return storage;
   };
   TextParts parts{part(0, kept), part(kept, all)};

@@ -1,9 +1,9 @@
 // Text as tokens: UTF-8 characters, bytes, the tokens of a tokenizer, or token ids of a file.
 //
 // Sample i consists of `sequence_length` tokens starting at token i * stride. Its labels are the tokens that follow
-// each of them. Tokens after the last complete sample are not used. Characters are numbered in the order of their code
-// points; the vocabulary is Encoding::class_names. The number of a byte is its value. Every fault of the file throws
-// Error(kData) naming the file and the byte.
+// each of them; with masking, the tokens themselves. Tokens after the last complete sample are not used. Characters are
+// numbered in the order of their code points; the vocabulary is Encoding::class_names. The number of a byte is its
+// value. Every fault of the file throws Error(kData) naming the file and the byte.
 #pragma once
 
 #include <string>

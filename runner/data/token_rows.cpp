@@ -157,6 +157,34 @@ void TextTokenizer::add_documents(std::span<const std::string_view> documents, s
   }
 }
 
+MaskVocabulary TextTokenizer::for_masking(const Masking& masking) const {
+  RUN_ASSERT(tokenizer_.has_value());
+  std::optional<int32_t> mask;
+  for (const char* token : {"[MASK]", "<mask>"})
+    if (!mask) mask = tokenizer_->find(token);
+  RUN_CHECK(
+      mask.has_value(), ErrorKind::kRecipe,
+      "train.objective masked_lm needs a mask token, but the tokenizer {} ({}) has neither [MASK] nor <mask>; use "
+      "one that has it, as BERT's, or train.objective: {{type: causal_lm}}",
+      spec_.tokenizer, tokenizer_->kind());
+  const std::string_view prefix = tokenizer_->continuation_prefix();
+  RUN_CHECK(
+      !masking.whole_word || !prefix.empty(), ErrorKind::kRecipe,
+      "train.objective.whole_word needs a tokenizer that marks the pieces of a word, as BERT's WordPiece does with "
+      "##, but {} is {}; use whole_word: false",
+      spec_.tokenizer, tokenizer_->kind());
+  MaskVocabulary vocabulary{.mask_id = *mask};
+  const std::vector<std::string>& tokens = tokenizer_->tokens();
+  for (int32_t id = 0; id < std::ssize(tokens); ++id) {
+    using Kind = MaskVocabulary::Kind;
+    const bool continues = !prefix.empty() && tokens[static_cast<size_t>(id)].starts_with(prefix);
+    vocabulary.kinds.push_back(tokenizer_->is_special(id) ? Kind::kSpecial
+                               : continues                ? Kind::kContinuation
+                                                          : Kind::kWord);
+  }
+  return vocabulary;
+}
+
 int64_t TextTokenizer::finish(TokenRows& rows) const {
   if (tokenizer_) {
     rows.padding_id = padding_id_of(*tokenizer_);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/data/masking.h"
 #include "runner/data/text_encoding.h"
 #include "runner/text/tokenizer.h"
 #include "schema/base/large_array.h"
@@ -52,6 +53,9 @@ class TextTokenizer {
   void add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const;
   // The size of the vocabulary of a tokenizer that is not `characters`.
   int64_t vocabulary() const { return tokenizer_->vocabulary(); }
+  // The vocabulary for masking. Throws Error(kRecipe) if there is no mask token, or if words are to be masked and the
+  // tokens do not tell where one begins.
+  MaskVocabulary for_masking(const Masking& masking) const;
   // Call it after the last row. Returns the size of the vocabulary.
   int64_t finish(TokenRows& rows) const;
 

@@ -222,6 +222,7 @@ void check_encoder(const schema::ModelSpec& spec, const data::Encoding& data) {
 
 std::string labels_text(const data::Encoding& data) {
   const bool per_token = data.has_token_labels();
+  if (data.masking) return "masked tokens as labels";
   if (data.predicts_tokens) return "the next token as the label of each token";
   if (data.label_kind == data::LabelKind::kTarget)
     return fmt::format("{} per sample", count_text(data.outputs, "number"));
@@ -230,9 +231,11 @@ std::string labels_text(const data::Encoding& data) {
 
 void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   const bool is_class = data.label_kind == data::LabelKind::kClass, per_token = data.has_token_labels();
+  const bool predicts_next = data.predicts_tokens && !data.masking;
   const auto expect = [&](bool fits, const std::string& needed) {
-    RUN_CHECK(fits, ErrorKind::kRecipe, "model.head {} needs {} as label, but data.train has {}", name_of(spec.head),
-              needed, data.predicts_tokens ? "the next token as the label of each token" : labels_text(data));
+    const bool can_mask = spec.head == ModelHead::kMaskedLm && predicts_next;
+    RUN_CHECK(fits, ErrorKind::kRecipe, "model.head {} needs {} as label, but data.train has {}{}", name_of(spec.head),
+              needed, labels_text(data), can_mask ? "; set train.objective: {type: masked_lm}" : "");
   };
   switch (spec.head) {
     case ModelHead::kClassification: return expect(is_class && !per_token, "a class per sample");
@@ -240,7 +243,7 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
     case ModelHead::kTokenClassification:
       return expect(is_class && per_token && !data.predicts_tokens, "a class per token");
     case ModelHead::kMaskedLm:
-      return expect(is_class && per_token && !data.predicts_tokens && data.outputs == vocabulary_of(spec, data),
+      return expect(is_class && per_token && !predicts_next && data.outputs == vocabulary_of(spec, data),
                     fmt::format("one of {} tokens per masked token", vocabulary_of(spec, data)));
     case ModelHead::kNone:
       return expect(!is_class && !per_token && data.outputs == spec.width,

@@ -161,7 +161,7 @@ const ModelDef kGptModel{
                .others = kNoOthers,
                .outputs = OutputsPer::kToken},
     .check = check_sizes,
-    .check_labels = kNoCheck,
+    .check_labels = check_next_tokens,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },

@@ -192,7 +192,7 @@ const ModelDef kLlamaModel{
                .others = kNoOthers,
                .outputs = OutputsPer::kToken},
     .check = check_llama,
-    .check_labels = kNoCheck,
+    .check_labels = check_next_tokens,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Llama>(spec, vocabulary_of(spec, data));
     },

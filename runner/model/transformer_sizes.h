@@ -48,4 +48,13 @@ inline SizesByField sizes_by_field(const schema::ModelSpec& spec, const data::En
           {"model.mlp_width", mlp_width}};
 }
 
+// Throws Error(kRecipe) if the labels are not the next tokens, which is what a causal model predicts.
+inline void check_next_tokens(const schema::ModelSpec& spec, const data::Encoding& data) {
+  RUN_CHECK(
+      !data.masking, ErrorKind::kRecipe,
+      "model.type {} predicts the next token, but train.objective is masked_lm; use causal_lm, or model.type encoder "
+      "with head masked_lm",
+      name_of(spec.type));
+}
+
 }  // namespace runner::nn

@@ -120,6 +120,11 @@ std::optional<int32_t> Tokenizer::find(std::string_view token) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
+std::string_view Tokenizer::continuation_prefix() const {
+  const auto* const model = std::get_if<WordPiece>(&parts_.model);
+  return model != nullptr ? std::string_view(model->prefix()) : std::string_view();
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {
   RUN_CHECK(text.size() <= kLongestText, ErrorKind::kData, "the text has {} bytes, limit {}; divide it", text.size(),
             kLongestText);

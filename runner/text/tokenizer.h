@@ -86,6 +86,10 @@ class Tokenizer {
   // Returns the id of a token, or nullopt if there is none.
   std::optional<int32_t> find(std::string_view token) const;
 
+  bool is_special(int32_t id) const { return is_special_[static_cast<size_t>(id)]; }
+  // Returns what the tokens that continue a word begin with ("##"); empty if tokens do not tell.
+  std::string_view continuation_prefix() const;
+
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
   // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.
   std::vector<int32_t> encode(std::string_view text, SpecialTokens specials = SpecialTokens::kMatch) const;

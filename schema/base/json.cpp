@@ -272,6 +272,12 @@ int64_t ObjectReader::integer(std::string_view key, int64_t otherwise) const {
   return find(key) != nullptr ? integer(key) : otherwise;
 }
 
+double ObjectReader::number(std::string_view key) const {
+  const std::optional<double> number = number_of(at(key));
+  RUN_CHECK(number, ErrorKind::kStore, "{} is {}, expected a number", key, compact(at(key)));
+  return *number;
+}
+
 const std::string& ObjectReader::text(std::string_view key) const {
   return checked(key, at(key), at(key).text(), "a text");
 }

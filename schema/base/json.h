@@ -53,6 +53,7 @@ class ObjectReader {
   bool boolean(std::string_view key) const;
   int64_t integer(std::string_view key) const;
   int64_t integer(std::string_view key, int64_t otherwise) const;  // of a member that may be missing
+  double number(std::string_view key) const;
   const std::string& text(std::string_view key) const;
   std::vector<int64_t> integers(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;

@@ -17,11 +17,21 @@ struct MetricName {
 };
 
 inline constexpr std::array kMetricNames{
-    MetricName{"loss", Labels::kAny, false},         MetricName{"objective", Labels::kAny, false},
-    MetricName{"accuracy", Labels::kClasses, true},  MetricName{"top_K", Labels::kClasses, true},  // K is a number
-    MetricName{"f1_macro", Labels::kClasses, true},  MetricName{"f1_micro", Labels::kClasses, true},
-    MetricName{"f1_binary", Labels::kClasses, true}, MetricName{"mse", Labels::kNumbers, false},
-    MetricName{"mae", Labels::kNumbers, false},      MetricName{"perplexity", Labels::kClasses, false},
+    MetricName{"loss", Labels::kAny, false},
+    MetricName{"objective", Labels::kAny, false},
+    MetricName{"accuracy", Labels::kClasses, true},
+    MetricName{"top_K", Labels::kClasses, true},  // K is a number
+    MetricName{"f1_macro", Labels::kClasses, true},
+    MetricName{"f1_micro", Labels::kClasses, true},
+    MetricName{"f1_binary", Labels::kClasses, true},
+    MetricName{"mse", Labels::kNumbers, false},
+    MetricName{"mae", Labels::kNumbers, false},
+    MetricName{"perplexity", Labels::kClasses, false},
+    MetricName{"f1", Labels::kClasses, true},
+    MetricName{"matthews", Labels::kClasses, true},
+    MetricName{"pearson", Labels::kNumbers, true},
+    MetricName{"spearman", Labels::kNumbers, true},
+    MetricName{"token_accuracy", Labels::kClasses, true},
 };
 
 // Training metrics, recorded as train/NAME.

@@ -35,7 +35,7 @@ struct Column {
   int64_t index = 0;
 };
 
-// loss, accuracy, top_k, f1 (macro, micro, binary), mse, mae, perplexity.
+// A name of schema/recipe/metric_names.h.
 struct Metric {
   std::string name;  // as recorded: "accuracy", "top_3", "f1_macro", …
   int64_t k = 0;     // top_k

@@ -92,13 +92,39 @@ void check_text_file(const CheckContext& c, const std::string& path) {
   if (tokens == "ids" && !c.has(vocabulary))
     c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing", vocabulary),
             "the number of token ids, such as 50257 for those of GPT-2");
-  if (tokens != "ids" && c.has(vocabulary))
+  const bool is_planned = c.has(path + ".planned_samples");
+  if (is_planned && !c.has(vocabulary))
+    c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing, which planned_samples needs", vocabulary),
+            "the number of tokens of the tokenizer, such as 30522 for that of BERT");
+  if (tokens != "ids" && c.has(vocabulary) && !is_planned)
     c.fault(ErrorId::kConflictingKeys, vocabulary, fmt::format("{} needs tokens: ids", vocabulary), "remove it");
   const bool has_end = tokens != "ids" && tokens != "bytes" && tokens != "characters";
   if (!has_end && c.has(separator))
     c.fault(ErrorId::kConflictingKeys, separator,
             fmt::format("{} needs a tokenizer, which has an end token; {}.tokens is {}", separator, path, tokens),
             "set tokens to a tokenizer, or remove it");
+}
+
+// Both sections are planned without their files, or neither.
+void check_planned(const CheckContext& c) {
+  constexpr std::string_view kEval = "data.eval.planned_samples";
+  if (c.has("data.train.planned_samples") && c.has("data.eval") && !c.has(kEval) && !c.broken("data.eval"))
+    c.fault(ErrorId::kMissingKey, "data.eval", fmt::format("{} is missing, which data.train has", kEval),
+            "add it, or remove data.train.planned_samples");
+}
+
+void check_objective(const CheckContext& c) {
+  if (c.settings.text("train.objective.type") != "masked_lm" || c.broken("data.train")) return;
+  const std::string tokens(c.settings.text("data.train.tokens").value_or("characters"));
+  if (tokens == "characters" || tokens == "bytes" || tokens == "ids")
+    c.fault(ErrorId::kNeedsOption, "train.objective.type",
+            fmt::format("train.objective masked_lm needs a tokenizer, which has a mask token; data.train.tokens is {}",
+                        tokens),
+            "set data.train.tokens to a tokenizer, such as the vocab.txt of a BERT");
+  if (c.has("train.ignore_index"))
+    c.fault(ErrorId::kConflictingKeys, "train.ignore_index",
+            "train.ignore_index cannot be set with train.objective masked_lm, whose tokens without a label have -100",
+            "remove it");
 }
 
 void check_tokens(const CheckContext& c) {
@@ -248,6 +274,8 @@ void check_data(const CheckContext& c) {
   check_eval_data(c);
   for (const char* dataset : {"data.train", "data.eval"}) check_dataset(c, dataset);
   check_tokens(c);
+  check_objective(c);
+  check_planned(c);
   check_shares(c);
   check_stream(c);
   check_labels(c);

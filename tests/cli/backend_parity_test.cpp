@@ -1,6 +1,7 @@
 // Runs the recipes of the repository on all backends. Emulated GPUs, and an emulated TPU in fp32 with exact products,
 // give the same bits as the CPU. Each backend can resume from checkpoints of the others.
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,13 +47,16 @@ class BackendParity : public ::testing::Test {
 
 TEST_F(BackendParity, RecipesAreBitIdenticalToTheCpu) {
   std::vector<std::string> recipes;
+  const std::set<std::string> need_files = {"bert_large_wikitext", "finetune_bert",
+                                            "minilm_sms"};  // not in the repository
   for (const auto& entry : fs::directory_iterator(support::source_path("recipes")))
-    if (entry.path().extension() == ".yaml") recipes.push_back(entry.path().stem());
+    if (entry.path().extension() == ".yaml" && !need_files.contains(entry.path().stem()))
+      recipes.push_back(entry.path().stem());
   ASSERT_GE(recipes.size(), 6u);
   for (const std::string& recipe : recipes) {
     SCOPED_TRACE(recipe);
-    const char* const length =
-        recipe == "shakespeare_gpt" ? "train.steps=20 scheduler.warmup=null data.split.eval=0.01" : "train.epochs=1";
+    const bool is_text = recipe == "shakespeare_gpt" || recipe == "bert_mlm";
+    const char* const length = is_text ? "train.steps=20 scheduler.warmup=null data.split.eval=0.01" : "train.epochs=1";
     for (const char* backend : {"cpu", "gpu", "tpu"})
       train(recipe, recipe + backend, fmt::format("backend={} num_processes=1 mixed_precision=no {}", backend, length));
     EXPECT_GT(loss_of(recipe + "cpu").size(), 20u);

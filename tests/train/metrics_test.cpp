@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 
 namespace runner::train {
@@ -51,40 +54,118 @@ std::vector<backends::LabelRank> ranks_of(const std::vector<float>& logits, cons
   return ranks;
 }
 
+// A case of metrics.json.
+struct Case {
+  explicit Case(const Golden& item)
+      : is_class(item["inputs"].has("labels")),
+        values(item["inputs"][is_class ? "logits" : "predictions"].tensor().as<float>()),
+        mask(item["inputs"]["mask"].tensor().as<float>()),
+        labels(is_class ? item["inputs"]["labels"].tensor().as<int64_t>() : std::vector<int64_t>()),
+        targets(is_class ? std::vector<float>() : item["inputs"]["targets"].tensor().as<float>()),
+        losses(is_class ? cross_entropies(values, labels) : std::vector<float>(mask.size())),
+        weights(mask.size(), 1.0f),
+        ranks(ranks_of(values, labels)),
+        wanted(requested(item["metrics"])) {}
+
+  size_t samples() const { return mask.size(); }
+  Metrics empty() const {
+    return Metrics({.requested = wanted,
+                    .labels = is_class ? data::LabelKind::kClass : data::LabelKind::kTarget,
+                    .outputs = static_cast<int64_t>(values.size() / samples())});
+  }
+  void add_to(Metrics& metrics, size_t first, size_t count) const {
+    const auto part = [&](const auto& all) {
+      const size_t width = all.size() / samples();
+      return std::span(all).subspan(first * width, count * width);
+    };
+    metrics.add({.classes = part(labels),
+                 .ranks = part(ranks),
+                 .outputs = part(values),
+                 .targets = part(targets),
+                 .mask = part(mask),
+                 .losses = part(losses),
+                 .weights = part(weights)});
+  }
+
+  bool is_class;
+  std::vector<float> values, mask;
+  std::vector<int64_t> labels;
+  std::vector<float> targets, losses, weights;
+  std::vector<backends::LabelRank> ranks;
+  std::vector<schema::Metric> wanted;
+};
+
+void expect_golden(const Metrics& metrics, const Golden& item) {
+  const std::map<std::string, double> result = metrics.result();
+  for (const std::string& name : item["metrics"].keys())
+    EXPECT_NEAR(result.at(name), item["metrics"][name].number(), 1e-6) << name;
+}
+
 TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
   for (const Golden& item : Golden::load("metrics.json").cases()) {
-    const bool classes = item["inputs"].has("labels");
-    const auto outputs = item["inputs"][classes ? "logits" : "predictions"].tensor();
-    const std::vector<float> values = outputs.as<float>(), mask = item["inputs"]["mask"].tensor().as<float>();
-    const size_t samples = mask.size(), width = values.size() / samples;
-    const auto labels = classes ? item["inputs"]["labels"].tensor().as<int64_t>() : std::vector<int64_t>();
-    const auto targets = classes ? std::vector<float>() : item["inputs"]["targets"].tensor().as<float>();
-    const std::vector<float> losses = classes ? cross_entropies(values, labels) : std::vector<float>(samples);
-    const std::vector<float> weights(samples, 1.0f);
-    const std::vector<backends::LabelRank> ranks = ranks_of(values, labels);
-    for (const size_t batch : {samples, size_t{1}, size_t{3}}) {
+    const Case data(item);
+    for (const size_t batch : {data.samples(), size_t{1}, size_t{3}}) {
       SCOPED_TRACE(item.name() + " in batches of " + std::to_string(batch));
-      Metrics metrics({.requested = requested(item["metrics"]),
-                       .labels = classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
-                       .outputs = static_cast<int64_t>(width)});
-      for (size_t first = 0; first < samples; first += batch) {
-        const size_t n = std::min(batch, samples - first);
-        const auto part = [&](const auto& all, size_t per_sample) {
-          return all.empty() ? std::span(all) : std::span(all).subspan(first * per_sample, n * per_sample);
-        };
-        metrics.add({.classes = part(labels, 1),
-                     .ranks = part(ranks, 1),
-                     .outputs = part(values, width),
-                     .targets = part(targets, width),
-                     .mask = part(mask, 1),
-                     .losses = part(losses, 1),
-                     .weights = part(weights, 1)});
-      }
-      const std::map<std::string, double> result = metrics.result();
-      for (const std::string& name : item["metrics"].keys())
-        EXPECT_NEAR(result.at(name), item["metrics"][name].number(), 1e-6) << name;
+      Metrics metrics = data.empty();
+      for (size_t first = 0; first < data.samples(); first += batch)
+        data.add_to(metrics, first, std::min(batch, data.samples() - first));
+      expect_golden(metrics, item);
     }
   }
+}
+
+TEST(Metrics, MatchTheirDefinitionsOnAnyRanks) {
+  for (const Golden& item : Golden::load("metrics.json").cases()) {
+    SCOPED_TRACE(item.name());
+    const Case data(item);
+    Metrics alone = data.empty();
+    data.add_to(alone, 0, data.samples());
+    const std::map<std::string, double> result = alone.result();
+    std::vector<Metrics> merged(3, data.empty());
+    backends::testing::on_threads(3, [&](backends::ProcessGroup& ranks) {
+      Metrics& metrics = merged[static_cast<size_t>(ranks.rank())];
+      for (auto i = static_cast<size_t>(ranks.rank()); i < data.samples(); i += 3) data.add_to(metrics, i, 1);
+      metrics.merge(ranks, {"metrics", 0});
+    });
+    for (const Metrics& metrics : merged) {
+      expect_golden(metrics, item);
+      const std::map<std::string, double> of_ranks = metrics.result();
+      for (const char* name : {"pearson", "spearman", "matthews", "f1_macro"})
+        if (result.contains(name)) {
+          EXPECT_EQ(of_ranks.at(name), result.at(name)) << name;
+        }
+    }
+  }
+}
+
+TEST(Correlation, IsNanForConstantsAndNan) {
+  using Pairs = std::vector<NumberPair>;
+  constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
+  for (const Pairs& pairs :
+       {Pairs{}, Pairs{{1, 2}}, Pairs{{1, 2}, {1, 3}}, Pairs{{1, 2}, {3, 2}}, Pairs{{1, 2}, {3, kNoNumber}, {4, 1}}}) {
+    EXPECT_TRUE(std::isnan(pearson(pairs)));
+    EXPECT_TRUE(std::isnan(spearman(pairs)));
+  }
+  EXPECT_DOUBLE_EQ(pearson({{1, 1e6f}, {2, 2e6f}, {3, 3e6f}}), 1);
+  EXPECT_DOUBLE_EQ(spearman({{1, 3}, {2, 2}, {3, -7}}), -1);
+}
+
+// Each loss of a batch is that of a token. Traps: the mean of the batches' means, and of their perplexities.
+TEST(Metrics, PerplexityIsThatOfAllTokens) {
+  Metrics metrics({.requested = {{"loss"}, {"perplexity"}}, .labels = data::LabelKind::kClass, .outputs = 2});
+  for (const auto& [tokens, loss] : {std::pair(size_t{10}, 2.0f), std::pair(size_t{2}, 4.0f)}) {
+    const std::vector<float> ones(tokens, 1), losses(tokens, loss);
+    const std::vector<int64_t> labels(tokens);
+    const std::vector<backends::LabelRank> ranks(tokens);
+    metrics.add({.classes = labels,
+                 .ranks = ranks,
+                 .outputs = {},
+                 .targets = {},
+                 .mask = ones,
+                 .losses = losses,
+                 .weights = ones});
+  }
+  EXPECT_NEAR(metrics.result().at("perplexity"), 10.31226, 1e-5);
 }
 
 TEST(Metrics, AreNanWithoutSamples) {
@@ -110,6 +191,12 @@ TEST(Metrics, RejectMetricsThatTheLabelsDoNotAllow) {
             "eval.metrics: top_5 exceeds the 3 classes of the data");
   EXPECT_EQ(refusal({{"f1_binary"}}, data::LabelKind::kClass, 3),
             "eval.metrics: f1_binary needs 2 classes, but the data has 3; use f1_macro or f1_micro");
+  EXPECT_EQ(refusal({{"f1"}}, data::LabelKind::kClass, 3),
+            "eval.metrics: f1 needs 2 classes, but the data has 3; use f1_macro or f1_micro");
+  EXPECT_EQ(refusal({{"token_accuracy"}}, data::LabelKind::kClass, 3),
+            "eval.metrics: token_accuracy needs a label per token, but the data has one per sample; use accuracy");
+  EXPECT_EQ(refusal({{"spearman"}}, data::LabelKind::kTarget, 2),
+            "eval.metrics: spearman needs one target per sample, but the data has 2");
 }
 
 // A label outside the classes counts in the loss, and a NaN in its row is reported.

@@ -88,7 +88,7 @@ TEST(ModelInputs, ReachTheStepByName) {
 // Windows of two tokens of one text. The class of a window is whether its tokens are equal.
 data::SharedData with_tokens() {
   const auto storage = std::make_shared<data::Storage>();
-  storage->text = {{0, 0, 2, 1, 1, 1, 2, 2, 0, 1, 0, 2}, 2};
+  storage->text = {.ids = {0, 0, 2, 1, 1, 1, 2, 2, 0, 1, 0, 2}, .stride = 2};
   storage->samples = kSamples;
   storage->feature_shape = {2};
   storage->vocabulary = 3;

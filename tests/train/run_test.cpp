@@ -370,11 +370,12 @@ TEST_F(RunTest, WarningsAndFailuresAreEvents) {
 
 TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
   const RunResult result = train(kSmall, {.overrides = {"train.class_weights=[0, 0, 0]"}});
-  ASSERT_EQ(result.warnings.size(), 2u);
+  ASSERT_EQ(result.warnings.size(), 3u);
   EXPECT_EQ(result.warnings[0],
             "train/loss of step 1 is NaN: no sample since the previous point has a weight above 0; check "
             "train.class_weights");
   EXPECT_EQ(result.warnings[1], "evaluation at step 5: the loss is NaN, because no sample has a weight above 0");
+  EXPECT_EQ(result.warnings[2], "20 of 20 steps were skipped: no label counted");
 }
 
 TEST_F(RunTest, WarnsOfASingleClass) {

@@ -43,7 +43,7 @@ int parameters(const RecipeOptions& options, report::Output& out) {
   nn::Model model;
   const train::Optimizers optimizers = unrecorded([&] {
     return in_hook_file([&] {
-      const data::Encoding encoding = data::load(recipe).encoding;
+      const data::Encoding encoding = data::load(recipe, nullptr, true, data::WithoutFiles::kPlan).encoding;
       model = train::make_model(recipe, encoding, hooks.get());
       return train::make_optimizers(recipe, encoding, hooks.get(), model);
     });

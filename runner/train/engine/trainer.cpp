@@ -25,6 +25,14 @@ bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* rank
   return !has(hooks, HookEntry::kTrain) || rounds_to_bf16(recipe);
 }
 
+// Whether an optimizer step without any label updates nothing. A hook's own loop and losses decide for themselves. With
+// local SGD, a rank would skip a step that the others count.
+bool skips_unlabelled(const schema::Recipe& recipe, const data::Encoding& encoding, const StepHooks* hooks,
+                      const backends::ProcessGroup* ranks) {
+  return may_weigh_nothing(recipe.train, encoding) && !has(hooks, HookEntry::kTrain) &&
+         !has(hooks, HookEntry::kTrainingStep) && !trains_locally(recipe, ranks);
+}
+
 }  // namespace
 
 Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
@@ -36,7 +44,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       device_(device),
       model_(make_model(recipe, encoding, hooks)),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
+      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm,
+              skips_unlabelled(recipe, encoding, hooks, ranks)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulating_ranks_(accumulate(recipe, ranks, hooks) ? ranks : nullptr),
       arrays_(builder_, device, ranks, accumulating_ranks_ != nullptr && !has(hooks, HookEntry::kTrain)),

@@ -26,8 +26,8 @@ data::DataPlan evaluation_plan(const StepBuilder& builder, int64_t samples, int6
 // Returns how data.eval is divided between `ranks` processes; none if there is none.
 std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const data::Data& data, int64_t ranks);
 
-// Returns the specification of a loader that reads the evaluation data once, on the training thread. `never_empty`: as
-// LoaderSpec::never_empty.
+// Returns the specification of a loader that reads the evaluation data once, on the training thread. Tokens are masked
+// as in epoch 0 of seed 0, whatever the recipe's seed. `never_empty`: as LoaderSpec::never_empty.
 data::LoaderSpec evaluation_loader(int64_t rank, bool never_empty);
 
 class Evaluator {

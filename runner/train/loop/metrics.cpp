@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "schema/base/error.h"
 #include "schema/recipe/metric_names.h"
@@ -32,7 +34,73 @@ void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backen
   for (size_t i = 0; i < packed.size(); ++i) *numbers[i] = packed[i];
 }
 
+// Collects the pairs of all ranks. Collective.
+void merge_pairs(std::vector<NumberPair>& pairs, backends::ProcessGroup& ranks, const backends::Site& site) {
+  const auto mine = std::as_bytes(std::span(pairs));
+  const std::vector<std::string> all =
+      ranks.gather_objects({reinterpret_cast<const char*>(mine.data()), mine.size()}, site);
+  pairs.clear();
+  for (const std::string& part : all) {
+    const size_t before = pairs.size();
+    pairs.resize(before + part.size() / sizeof(NumberPair));
+    if (!part.empty()) std::memcpy(pairs.data() + before, part.data(), part.size());
+  }
+}
+
+// Correlation of two sequences in f64.
+double correlation(const std::vector<double>& x, const std::vector<double>& y) {
+  const auto n = static_cast<double>(x.size());
+  const auto mean = [&](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / n;
+  };
+  const double mean_x = mean(x), mean_y = mean(y);
+  double xx = 0, yy = 0, xy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double dx = x[i] - mean_x, dy = y[i] - mean_y;
+    xx += dx * dx;
+    yy += dy * dy;
+    xy += dx * dy;
+  }
+  if (xx == 0 || yy == 0) return kNan;
+  return std::clamp(xy / (std::sqrt(xx) * std::sqrt(yy)), -1.0, 1.0);
+}
+
+// Ranks from 1; equal values have the mean of theirs.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    for (size_t i = first; i < end; ++i) ranks[order[i]] = static_cast<double>(first + 1 + end) / 2;
+  }
+  return ranks;
+}
+
+// Correlation of what `values_of` makes of targets and predictions.
+template <class ValuesOf>
+double correlation_of(std::vector<NumberPair> pairs, const ValuesOf& values_of) {
+  const auto is_nan = [](const NumberPair& pair) { return std::isnan(pair.target) || std::isnan(pair.prediction); };
+  if (pairs.empty() || std::ranges::any_of(pairs, is_nan)) return kNan;
+  std::ranges::sort(pairs, [](const NumberPair& a, const NumberPair& b) { return a < b; });
+  std::vector<double> targets, predictions;
+  for (const NumberPair& pair : pairs) {
+    targets.push_back(static_cast<double>(pair.target));
+    predictions.push_back(static_cast<double>(pair.prediction));
+  }
+  return correlation(values_of(targets), values_of(predictions));
+}
+
 }  // namespace
+
+double pearson(std::vector<NumberPair> pairs) {
+  return correlation_of(std::move(pairs), [](const std::vector<double>& values) { return values; });
+}
+
+double spearman(std::vector<NumberPair> pairs) {
+  return correlation_of(std::move(pairs), ranks_of);
+}
 
 Metrics::Metrics(MetricsSpec spec)
     : spec_(std::move(spec)),
@@ -52,8 +120,15 @@ Metrics::Metrics(MetricsSpec spec)
               classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
     RUN_CHECK(metric.k <= spec_.outputs, ErrorKind::kRecipe, "eval.metrics: {} exceeds the {} classes of the data",
               metric.name, spec_.outputs);
-    RUN_CHECK(metric.name != "f1_binary" || spec_.outputs == 2, ErrorKind::kRecipe,
-              "eval.metrics: f1_binary needs 2 classes, but the data has {}; use f1_macro or f1_micro", spec_.outputs);
+    RUN_CHECK((metric.name != "f1_binary" && metric.name != "f1") || spec_.outputs == 2, ErrorKind::kRecipe,
+              "eval.metrics: {} needs 2 classes, but the data has {}; use f1_macro or f1_micro", metric.name,
+              spec_.outputs);
+    RUN_CHECK(metric.name != "token_accuracy" || spec_.are_tokens, ErrorKind::kRecipe,
+              "eval.metrics: token_accuracy needs a label per token, but the data has one per sample; use accuracy");
+    const bool correlates = metric.name == "pearson" || metric.name == "spearman";
+    RUN_CHECK(!correlates || spec_.outputs == 1, ErrorKind::kRecipe,
+              "eval.metrics: {} needs one target per sample, but the data has {}", metric.name, spec_.outputs);
+    keeps_pairs_ |= correlates;
   }
 }
 
@@ -91,6 +166,7 @@ void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
     for (int64_t& count : *by_class) counts.push_back(&count);
   merge_numbers(sums, backends::DType::kF64, ranks, site);
   merge_numbers(counts, backends::DType::kI64, ranks, site);
+  if (keeps_pairs_) merge_pairs(pairs_, ranks, site);
 }
 
 void Metrics::add_classes(const Scored& batch) {
@@ -108,6 +184,7 @@ void Metrics::add_classes(const Scored& batch) {
 void Metrics::add_targets(const Scored& batch) {
   for (size_t i = 0; i < batch.mask.size(); ++i) {
     if (batch.mask[i] == 0) continue;
+    if (keeps_pairs_) pairs_.push_back({batch.targets[i], batch.outputs[i]});
     for (size_t j = i * outputs_; j < (i + 1) * outputs_; ++j) {
       const double error = static_cast<double>(batch.outputs[j]) - static_cast<double>(batch.targets[j]);
       squared_error_ += error * error;
@@ -130,6 +207,23 @@ double Metrics::f1(size_t first_class, size_t last_class, bool pooled) const {
   if (samples_ == 0) return kNan;
   if (present == 0) return 0.0;
   return pooled ? static_cast<double>(hits) / static_cast<double>(total) : sum / static_cast<double>(present);
+}
+
+// From the marginals of the confusion matrix, in f64, which is exact below 2^53.
+double Metrics::matthews() const {
+  double samples = 0, hits = 0, actual_squares = 0, predicted_squares = 0, products = 0;
+  for (size_t c = 0; c < outputs_; ++c) {
+    const auto actual = static_cast<double>(actual_[c]), predicted = static_cast<double>(predicted_[c]);
+    samples += actual;
+    hits += static_cast<double>(true_positives_[c]);
+    actual_squares += actual * actual;
+    predicted_squares += predicted * predicted;
+    products += actual * predicted;
+  }
+  if (samples == 0) return kNan;
+  const double all = samples * samples, of_actual = all - actual_squares, of_predicted = all - predicted_squares;
+  if (of_actual == 0 || of_predicted == 0) return 0.0;
+  return (hits * samples - products) / (std::sqrt(of_actual) * std::sqrt(of_predicted));
 }
 
 double Metrics::Sums::mean() const {
@@ -167,6 +261,11 @@ double Metrics::value(const schema::Metric& metric) const {
       {"mse", [](const Metrics& all, int64_t) { return all.mean_over_targets(all.squared_error_); }},
       {"mae", [](const Metrics& all, int64_t) { return all.mean_over_targets(all.absolute_error_); }},
       {"perplexity", [](const Metrics& all, int64_t) { return std::exp(all.plain_.mean()); }},
+      {"f1", [](const Metrics& all, int64_t) { return all.f1(1, 2, false); }},
+      {"matthews", [](const Metrics& all, int64_t) { return all.matthews(); }},
+      {"pearson", [](const Metrics& all, int64_t) { return pearson(all.pairs_); }},
+      {"spearman", [](const Metrics& all, int64_t) { return spearman(all.pairs_); }},
+      {"token_accuracy", [](const Metrics& all, int64_t) { return all.top(1); }},
   };
   static_assert(std::size(kRows) == schema::kMetricNames.size());
   const std::string_view name = metric.name.starts_with("top_") ? "top_K" : std::string_view(metric.name);

@@ -34,16 +34,29 @@ struct MetricsSpec {
   data::LabelKind labels;
   int64_t outputs;                                      // number of classes, or of targets
   std::optional<int64_t> ignored_label = std::nullopt;  // samples with it count nowhere
+  bool are_tokens = false;                              // whether the samples are tokens
 };
+
+// A number to predict and its prediction.
+struct NumberPair {
+  float target = 0, prediction = 0;
+  auto operator<=>(const NumberPair&) const = default;
+};
+// Pearson's correlation. Sorts the pairs, so that it does not depend on their order. NaN if a value is NaN, or if all
+// targets or all predictions are equal.
+double pearson(std::vector<NumberPair> pairs);
+// Spearman's correlation: that of the ranks. Equal values have the mean of their ranks.
+double spearman(std::vector<NumberPair> pairs);
 
 class Metrics {
  public:
-  // Throws Error(kRecipe) for a metric that does not fit the labels, or a top_k with k greater than the outputs.
+  // Throws Error(kRecipe) for a metric that does not fit the labels or their number.
   explicit Metrics(MetricsSpec spec);
 
   // Throws Error(kRun) for a negative weight.
   void add(const Scored& batch);
-  // Adds counts and sums of all ranks; sums are left folds over ranks. Collective.
+  // Adds counts and sums of all ranks; sums are left folds over ranks. Collects the pairs of pearson and spearman.
+  // Collective.
   void merge(backends::ProcessGroup& ranks, const backends::Site& site);
 
   // By name, without "eval/". NaN if nothing was counted.
@@ -54,8 +67,13 @@ class Metrics {
   //   top_k       share of samples whose class is among the k largest outputs (of equal ones, the first are larger)
   //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn); skips classes where it is 0/0; 0 if all are skipped
   //   f1_micro    the same formula for the sums over classes
-  //   f1_binary   the same formula for class 1
+  //   f1_binary   the same formula for class 1; also called f1, as in scikit-learn
+  //   matthews    correlation of labels and predicted classes, as matthews_corrcoef of scikit-learn; 0 if either is
+  //               constant
+  //   token_accuracy  accuracy, of tokens only
   //   mse, mae    mean over samples and targets
+  //   pearson, spearman  correlation of predictions and targets, and of their ranks, as in scipy; NaN if either is
+  //               constant. The same to the bit for any order of the samples
   std::map<std::string, double> result() const;
 
   // Number of samples with a NaN output or target, which comparing metrics may hide.
@@ -82,6 +100,7 @@ class Metrics {
   double mean_over_targets(double sum) const;
   double top(int64_t k) const;
   double f1(size_t first_class, size_t last_class, bool pooled) const;
+  double matthews() const;
 
   MetricsSpec spec_;
   size_t outputs_;
@@ -92,6 +111,8 @@ class Metrics {
   std::vector<int64_t> rank_counts_;    // samples whose class has the i-th largest output
   std::vector<int64_t> true_positives_, predicted_, actual_;  // by class
   double squared_error_ = 0, absolute_error_ = 0;
+  bool keeps_pairs_ = false;
+  std::vector<NumberPair> pairs_;  // with keeps_pairs_
 };
 
 }  // namespace runner::train

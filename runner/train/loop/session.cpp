@@ -64,7 +64,9 @@ optim::RunLength run_length(const schema::Recipe& recipe, const data::DataPlan& 
 Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessGroup* ranks_, data::SharedData read,
                  std::optional<bool> own_thread)
     : recipe(recipe_),
-      shared_data(read != nullptr ? std::move(read) : std::make_shared<const data::Data>(data::load(recipe))),
+      shared_data(read != nullptr ? std::move(read)
+                                  : std::make_shared<const data::Data>(
+                                        data::load(recipe, nullptr, /*has_recipe=*/true, data::WithoutFiles::kPlan))),
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       length(run_length(recipe, plan)),

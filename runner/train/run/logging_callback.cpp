@@ -71,6 +71,8 @@ void LoggingCallback::log() {
 std::string_view LoggingCallback::weight_advice() const {
   const schema::TrainSpec& train = session_.recipe.train;
   if (session_.has_training_step) return "check the weights that the hook's training_step returned";
+  if (session_.data.encoding.masking)
+    return "no token was masked; raise train.objective.probability or data.batch_size";
   if (train.class_weights.empty()) return "check train.ignore_index";
   return train.ignore_index ? "check train.class_weights and train.ignore_index" : "check train.class_weights";
 }

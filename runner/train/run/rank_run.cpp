@@ -323,6 +323,8 @@ void RankRun::finish() {
   result.epochs = state_.position.epoch;
   result.optimizer_steps = counters.steps;
   result.skipped_steps = counters.steps - counters.applied;
+  if (session_.trainer.builder().layout().skips_unlabelled() && !session_.trainer.loss_scale())
+    result.unlabelled_steps = result.skipped_steps - state_.skipped_before - state_.skipped;
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
   result.input = state_.input;

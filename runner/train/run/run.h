@@ -80,6 +80,7 @@ struct RunResult {
   int64_t epochs = 0;                            // finished, including those before a resume
   int64_t optimizer_steps = 0;                   // finished optimizer steps
   int64_t skipped_steps = 0;
+  int64_t unlabelled_steps = 0;  // of these, steps without any label; not counted with a loss scaler
   int64_t samples = 0;
   int64_t repeated_samples = 0;              // padding samples
   data::InputUse input = {};                 // of training on rank 0, by this process

@@ -253,8 +253,11 @@ void RunRecord::finish() {
   if (result.error) result.reason = result.error->message;
   result.seconds = seconds();
   // Skipped steps are normal while a loss scaler finds its scale.
-  if (result.skipped_steps > 0 && !first_scale(request_.recipe))
-    warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
+  if (const int64_t skipped = result.skipped_steps - result.unlabelled_steps;
+      skipped > 0 && !first_scale(request_.recipe))
+    warn(fmt::format("{} of {} steps were skipped: not finite", skipped, result.optimizer_steps));
+  if (result.unlabelled_steps > 0)
+    warn(fmt::format("{} of {} steps were skipped: no label counted", result.unlabelled_steps, result.optimizer_steps));
   provenance_.finish(*writer_, result.status == store::RunStatus::kInterrupted);
   if (logs_) logs_->finish();
   try {

@@ -31,6 +31,10 @@ Value decide_and_clip(StepRecorder& step, Program& program, const StepBuilder& b
   Value factor = mean_factor(update.sums);
   if (update.are_means) factor = ops::full_like(factor, 1.0);
   step.finite = ops::is_finite(element(update.sums, 0));
+  if (builder.layout().skips_unlabelled()) {
+    const Value weight = element(update.sums, 1);
+    step.has_weight = ops::ne(weight, ops::full_like(weight, 0.0));
+  }
   Value norm;
   if (reports_grad_norm(builder.recipe()) || checks_gradients(builder.recipe()))
     norm = ops::mul(norm_of_all(step, update, factor, rounds_to_bf16(builder.recipe())), factor);

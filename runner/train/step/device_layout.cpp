@@ -36,8 +36,8 @@ std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn
 }
 
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
-                           std::optional<double> first_scale, const schema::CommSpec& comm)
-    : parameters_(parameters), skips_unused_(skips_unused(comm)) {
+                           std::optional<double> first_scale, const schema::CommSpec& comm, bool skips_unlabelled)
+    : parameters_(parameters), skips_unused_(skips_unused(comm)), skips_unlabelled_(skips_unlabelled) {
   const auto buffers = parameters.buffers();
   const auto count = static_cast<int32_t>(buffers.size());
   for (int32_t b = 0; b < count; ++b)
@@ -69,7 +69,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .description = kSumNames[sum].description,
                        .type = {backends::DType::kF64, backends::Shape{2}}});
   if (first_scale) add_scaler(*first_scale);
-  if (first_scale || skips_unused_) add_clock(optimizers.names.size());
+  if (first_scale || skips_unused_ || skips_unlabelled_) add_clock(optimizers.names.size());
 }
 
 void DeviceLayout::keep_gradients() {

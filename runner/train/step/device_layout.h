@@ -97,10 +97,11 @@ std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn
 class DeviceLayout {
  public:
   // `keeps_gradients`: an optimizer step may have several micro-batches, now or later at a hook's request, or a hook's
-  // training loop keeps gradients. `first_scale`: initial loss scale; none without loss scaling. `parameters` must
-  // outlive the object.
+  // training loop keeps gradients. `first_scale`: initial loss scale; none without loss scaling. `skips_unlabelled`: a
+  // step updates nothing if none of its samples has a weight. `parameters` must outlive the object.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
-               std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
+               std::optional<double> first_scale = {}, const schema::CommSpec& comm = {},
+               bool skips_unlabelled = false);
 
   // Adds gradient arrays after the existing arrays. Does nothing if there are some already.
   void keep_gradients();
@@ -111,6 +112,7 @@ class DeviceLayout {
   // Returns the descriptions of the arrays and of those that keep_gradients() would add.
   backends::ArrayDescriptions descriptions() const;
   bool has(ArrayRole role) const;
+  bool skips_unlabelled() const { return skips_unlabelled_; }
   // Returns the position of an array in arrays(). The array must exist.
   int32_t find(ArrayRole role, int32_t buffer = 0, int32_t index = 0) const;
   // Returns the position of the array with the weights that evaluations use: the average of the buffer's weights if the
@@ -130,7 +132,7 @@ class DeviceLayout {
   std::string of_buffer(const std::string& description, int32_t buffer) const;
 
   const nn::ParameterSet& parameters_;
-  const bool skips_unused_;
+  const bool skips_unused_, skips_unlabelled_;
   std::vector<DeviceArray> arrays_;
 };
 

@@ -149,6 +149,12 @@ LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding) 
   return loss;
 }
 
+bool may_weigh_nothing(const schema::TrainSpec& spec, const data::Encoding& encoding) {
+  const schema::ClassWeights& weights = spec.class_weights;
+  return encoding.ignored_label.has_value() || std::ranges::find(weights.by_class, 0.0) != weights.by_class.end() ||
+         std::ranges::any_of(weights.by_name, [](const auto& named) { return named.second == 0; });
+}
+
 LossSpec LossSpec::plain() const {
   LossSpec plain = *this;
   plain.class_weights.clear();

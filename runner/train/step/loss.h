@@ -29,6 +29,9 @@ struct LossSpec {
 // fit the labels or would ignore an option, or if weights do not fit the classes or targets.
 LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding);
 
+// Whether all samples of an optimizer step may have weight 0: labels are ignored, or a class has weight 0.
+bool may_weigh_nothing(const schema::TrainSpec& spec, const data::Encoding& encoding);
+
 // Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.
 uint64_t loss_shape_digest(const backends::Shape& loss);
 

@@ -25,8 +25,8 @@ Value unscaled(Value gradient, Value scale);
 Value all_finite(std::span<const Value> gradients);
 
 // Updates the scale after a step: shrinks it if gradients overflowed so that the step was not applied, and grows it
-// after growth_interval applied steps. applied: () bool.
-void update_scale(ArrayValues& arrays, const schema::ScalerSpec& spec, Value applied);
+// after growth_interval steps without an overflow. fits: () bool, whether gradients did not overflow.
+void update_scale(ArrayValues& arrays, const schema::ScalerSpec& spec, Value fits);
 
 // Smallest useful scale. Gradients that overflow at this scale overflow at any scale.
 inline constexpr double kSmallestScale = 0x1p-24;

@@ -270,8 +270,8 @@ void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
   if (outputs.shape() == expected) return;
   const std::string what =
       encoding_.predicts_tokens
-          ? fmt::format("is text of {} different tokens: expected {} f32, logits of the next token for each token",
-                        encoding_.outputs, expected.to_string())
+          ? fmt::format("is text of {} different tokens: expected {} f32, logits of the {} token for each token",
+                        encoding_.outputs, expected.to_string(), encoding_.masking ? "original" : "next")
           : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
                         encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", expected.to_string());
   Error error(ErrorKind::kRecipe,

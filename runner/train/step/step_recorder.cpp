@@ -57,10 +57,13 @@ Derivative StepRecorder::backward(Value losses, Value seed, Value scale, std::sp
 void StepRecorder::decide_applied(const std::function<Value()>& gradients_are_finite) {
   applied = finite;
   if (!applied && has_clock(arrays)) applied = {&program_, program_.constant(1, {DType::kBool, {}})};
-  if (!checks_gradients(builder_.recipe())) return;
-  const Value checked = gradients_are_finite();
-  applied = finite ? ops::logical_and(finite, checked) : checked;
-  if (!loss_scale(arrays)) finite = applied;
+  if (checks_gradients(builder_.recipe())) {
+    const Value checked = gradients_are_finite();
+    applied = finite ? ops::logical_and(finite, checked) : checked;
+    if (!loss_scale(arrays)) finite = applied;
+  }
+  fits_scale_ = applied;
+  if (has_weight) applied = ops::logical_and(applied, has_weight);
 }
 
 void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
@@ -80,7 +83,7 @@ void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
 }
 
 void StepRecorder::end_updates(std::span<const int32_t> optimizers) {
-  if (loss_scale(arrays)) update_scale(arrays, builder_.recipe().scaler, applied);
+  if (loss_scale(arrays)) update_scale(arrays, builder_.recipe().scaler, fits_scale_);
   if (!has_clock(arrays)) return;
   for (const int32_t optimizer : optimizers) count_update(arrays, optimizer, applied);
   for (int32_t b = 0; b < std::ssize(reached); ++b)

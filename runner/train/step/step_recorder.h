@@ -43,7 +43,8 @@ class StepRecorder {
 
   // Decides whether the next updates are applied: if `finite` holds, and if the gradients are finite, provided that the
   // recipe checks them. `gradients_are_finite`: returns () bool; called only in that case. Overflowed gradients make
-  // the step not finite, unless a loss scaler handles them.
+  // the step not finite, unless a loss scaler handles them. They are not applied either if has_weight does not hold,
+  // which does not change the loss scale.
   void decide_applied(const std::function<Value()>& gradients_are_finite);
 
   // Arguments of the rule of a flat buffer: its gradient, (elements) f32, and its scalars, as in optim::scalar_names().
@@ -67,6 +68,7 @@ class StepRecorder {
   Gradients gradients;        // not set: no gradient
   ReachedParameters reached;  // by any loss; only with comm.unused: skip
   Value finite;               // () bool: losses, and checked gradients, so far; unset: nothing can be infinite
+  Value has_weight;           // () bool: whether any sample has a weight; unset if always
   Value applied;              // () bool: the last decision; unset if always
   std::vector<GradientAddition> additions;           // of backward() with `held`
   std::vector<backends::TracedScalar> rule_numbers;  // constants of a hook's update rules
@@ -74,6 +76,7 @@ class StepRecorder {
  private:
   const StepBuilder& builder_;
   backends::Program& program_;
+  Value fits_scale_;  // () bool: the last decision without has_weight
 
   void keep(Value value, ArrayRole role, int32_t buffer, int32_t index);
 };

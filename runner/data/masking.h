@@ -1,0 +1,66 @@
+// Masked language modelling, as BERT is trained: which tokens of a sample have a label, and what the model sees there.
+//
+// Each token is selected with a probability, or each word with all its tokens. Special tokens never are. The label of a
+// selected token is the token; others have kNoLabel. Of the selected tokens, each by itself, 80 % become the mask
+// token, 10 % a random token of the tokenizer's vocabulary, special ones included, and 10 % stay. Source: Devlin et
+// al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019, section 3.1; DataCollatorForLanguageModeling and
+// DataCollatorForWholeWordMask of transformers.
+//
+// The choices are a pure function of (seed, epoch, row of the data, position): ranks, batches and resuming have no
+// effect. All functions are thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schema/base/json.h"
+
+namespace runner::data {
+
+// Label of a token that has none: PyTorch's default of ignore_index.
+inline constexpr int64_t kNoLabel = -100;
+
+// train.objective of type masked_lm.
+struct Masking {
+  double probability = 0.15;
+  bool whole_word = false;
+
+  bool operator==(const Masking&) const = default;
+  json::Object to_json() const;
+  // Throws Error(kStore) if `document` was not written by to_json().
+  static Masking from_json(const json::Value& document);
+};
+
+// A tokenizer's vocabulary, as masking uses it.
+struct MaskVocabulary {
+  enum class Kind : uint8_t {
+    kWord,          // begins a word
+    kContinuation,  // continues the word of the token before
+    kSpecial,
+  };
+  int64_t mask_id = 0;
+  std::vector<Kind> kinds = {};  // by id
+};
+
+// Which epoch of the data is masked, and with which seed.
+struct MaskKey {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+};
+
+class TokenMasker {
+ public:
+  TokenMasker(Masking masking, MaskVocabulary vocabulary);
+
+  const Masking& masking() const { return masking_; }
+  // Masks a row. `tokens`: (T), its tokens, which are replaced; `labels`: (T), output.
+  void apply(const MaskKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const;
+
+ private:
+  Masking masking_;
+  MaskVocabulary vocabulary_;
+  uint64_t selected_below_;  // bound for 32 random bits
+};
+
+}  // namespace runner::data
