@@ -310,6 +310,7 @@ const ModelDef kEncoderModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return std::make_shared<Encoder>(spec, vocabulary_of(spec, data), context_of(spec, data), data.outputs);
     },
+    .generates = false,
     .pretrained = bert_of_the_hub,
 };
 

@@ -11,6 +11,7 @@ const ModelDef kLinearModel{
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));
     },
+    .generates = false,
     .pretrained = kNotPretrained,
 };
 

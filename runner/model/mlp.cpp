@@ -22,6 +22,7 @@ const ModelDef kMlpModel{
       layers.push_back(linear(in, data.outputs, spec.bias));
       return over_flat_samples(sequential(std::move(layers)));
     },
+    .generates = false,
     .pretrained = kNotPretrained,
 };
 

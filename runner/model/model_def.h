@@ -52,6 +52,8 @@ struct ModelDef {
   // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
+  // Whether the model predicts the next token from those before it, and can be recorded with a cache (key_cache.h).
+  Required<bool> generates;
   // How folders of the Hub describe such a model (model.pretrained); null if they cannot be read.
   Required<const PretrainedDef& (*)()> pretrained;
 };

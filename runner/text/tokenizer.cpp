@@ -120,6 +120,13 @@ std::optional<int32_t> Tokenizer::find(std::string_view token) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
+std::optional<int32_t> Tokenizer::end_token() const {
+  std::optional<int32_t> end;
+  for (const char* token : {"<|endoftext|>", "</s>", "<eos>", "[SEP]"})
+    if (!end) end = find(token);
+  return end;
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {
   RUN_CHECK(text.size() <= kLongestText, ErrorKind::kData, "the text has {} bytes, limit {}; divide it", text.size(),
             kLongestText);

@@ -86,6 +86,9 @@ class Tokenizer {
   // Returns the id of a token, or nullopt if there is none.
   std::optional<int32_t> find(std::string_view token) const;
 
+  // Returns the token that ends a document: the first of <|endoftext|>, </s>, <eos> and [SEP] that there is.
+  std::optional<int32_t> end_token() const;
+
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
   // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.
   std::vector<int32_t> encode(std::string_view text, SpecialTokens specials = SpecialTokens::kMatch) const;

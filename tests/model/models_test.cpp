@@ -435,6 +435,7 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
                   .check = kNoCheck,
                   .check_labels = kNoCheck,
                   .build = no_module,
+                  .generates = false,
                   .pretrained = kNotPretrained},
                  data);
   } catch (const Error& error) {
