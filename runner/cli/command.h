@@ -154,6 +154,7 @@ std::vector<std::string> choices(const Argument& argument);
   COMMAND(Fork)                  \
   COMMAND(Eval)                  \
   COMMAND(Predict)               \
+  COMMAND(Generate)              \
   COMMAND(VerifyResume)          \
   COMMAND(Init)                  \
   COMMAND(Check)                 \

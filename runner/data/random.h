@@ -10,8 +10,8 @@
 
 namespace runner::data {
 
-// One stream per use, so that no two uses share random numbers. The values determine orders, splits and synthetic data:
-// never change them.
+// One stream per use, so that no two uses share random numbers. The values determine orders, splits, synthetic data and
+// generated texts: never change them.
 enum class Stream : uint32_t {
   kOrder = 0x64610001,
   kSplit = 0x64610002,
@@ -20,7 +20,8 @@ enum class Stream : uint32_t {
   kSyntheticEval = 0x64610005,
   kTransform = 0x64610006,
   kBuffer = 0x64610007,
-  kMasks = 0x64610008,
+  kGeneration = 0x64610008,
+  kMasks = 0x64610009,
 };
 
 using Block = backends::PhiloxCounter;

@@ -141,9 +141,7 @@ void TextTokenizer::add(std::span<const std::string> texts, TokenRows& rows) con
 }
 
 void TextTokenizer::add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const {
-  std::optional<int32_t> end;
-  for (const char* token : {"<|endoftext|>", "</s>", "<eos>", "[SEP]"})
-    if (!end) end = tokenizer_->find(token);
+  const std::optional<int32_t> end = tokenizer_->end_token();
   for (const std::string_view document : documents) {
     if (!ids.empty()) {
       RUN_CHECK(

@@ -42,6 +42,8 @@ class TextTokenizer {
   // tokenizer is missing or damaged, or differs from that of `known`.
   TextTokenizer(const schema::TokensSpec& spec, const TextEncoding* known);
 
+  // Null for `characters`.
+  const text::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   // The encoding, without the characters.
   const TextEncoding& encoding() const { return encoding_; }
   int64_t max_length() const { return spec_.max_length; }

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "runner/model/key_cache.h"
+
 namespace runner::nn {
 
 namespace ops = backends::ops;
@@ -32,15 +34,35 @@ void use_dropout(ForwardContext& context, ops::AttentionOptions& options, double
   options.layer = context.dropout_layers++;
 }
 
+namespace {
+
+// (…, S) bool -> (B, 1, 1, S), of masked scores.
+Value hidden_keys(Value visible, int64_t batch, backends::DType dtype) {
+  const Shape keys = visible.shape();
+  return ops::reshape(additive_mask(visible, dtype, /*hides=*/false), Shape{batch, 1, 1, keys[keys.rank() - 1]});
+}
+
+Value cached_attention(KeyCache& cache, Value q, Value k, Value v) {
+  const KeyCache::Seen seen = cache.add(k, v);
+  ops::AttentionOptions of_op{.causal = seen.is_causal};
+  if (seen.visible) of_op.mask = hidden_keys(seen.visible, 1, q.dtype());
+  return ops::attention(q, seen.k, seen.v, of_op);
+}
+
+}  // namespace
+
 Value attention(ForwardContext& context, Value q, Value k, Value v, const AttentionOptions& options) {
   const auto operand = [&](Value x) { return context.autocast.operand(Op::kAttention, x); };
+  if (context.cache != nullptr) {
+    RUN_ASSERT(options.causal && !options.key_mask && !options.mask && !context.training);
+    return cached_attention(*context.cache, operand(q), operand(k), operand(v));
+  }
   ops::AttentionOptions of_op{.causal = options.causal};
   const backends::DType dtype = operand(q).dtype();
   if (options.mask) of_op.mask = ops::cast(options.mask, dtype);
   if (options.key_mask) {
     const Value visible = ops::ne(options.key_mask, ops::full_like(options.key_mask, 0));
-    const Value hidden = ops::reshape(additive_mask(visible, dtype, /*hides=*/false),
-                                      Shape{visible.shape()[0], 1, 1, visible.shape()[1]});
+    const Value hidden = hidden_keys(visible, visible.shape()[0], dtype);
     of_op.mask = of_op.mask ? ops::add(of_op.mask, hidden) : hidden;
   }
   use_dropout(context, of_op, options.dropout);

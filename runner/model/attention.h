@@ -26,7 +26,8 @@ struct AttentionOptions {
 };
 
 // softmax(q kᵀ / √D) v. q: (B, H, T, D); k, v: (B, G, S, D), where head h of q uses head h / (H / G) of k and v.
-// Returns (B, H, T, D).
+// Returns (B, H, T, D). With a cache (key_cache.h), k and v are of the new tokens, and the earlier ones are seen too;
+// the attention is then causal, without masks.
 Value attention(ForwardContext& context, Value q, Value k, Value v, const AttentionOptions& options);
 
 }  // namespace runner::nn

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runner/model/attention.h"
+#include "runner/model/key_cache.h"
 #include "runner/model/model_def.h"
 #include "runner/model/transformer_sizes.h"
 
@@ -89,13 +90,13 @@ class Gpt : public Group {
   }
 
  private:
-  // ids: (B, T) i64. Returns logits (B, T, vocabulary).
+  // ids: (B, T) i64. Returns logits (B, T, vocabulary), with a cache (B, 1, vocabulary).
   Value record(ForwardContext& context, Value ids) const override {
-    const Value places = ops::arange(context.program, ids.shape()[1]);
+    const Value places = token_positions(context, ids.shape()[1]);
     Value x = ops::add(wte_->forward(context, ids), wpe_->forward(context, places));
     x = apply_dropout(context, x, dropout_);
     for (const ModulePtr& block : blocks_) x = forward_block(context, *block, x);
-    x = ln_f_->forward(context, x);
+    x = ln_f_->forward(context, predicting_tokens(context, x));
     return lm_head_ != nullptr ? lm_head_->forward(context, x) : tied_output(context, *wte_, x);
   }
 
@@ -166,6 +167,7 @@ const ModelDef kGptModel{
       return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },
     .transformer = &kGptNames,
+    .generates = true,
     .pretrained = gpt_of_the_hub,
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "runner/model/attention.h"
+#include "runner/model/key_cache.h"
 #include "runner/model/model_def.h"
 #include "runner/model/transformer_sizes.h"
 
@@ -49,7 +50,7 @@ class LlamaAttention : public Group {
  private:
   // x: (B, T, C)
   Value record(ForwardContext& context, Value x) const override {
-    const Value table = rotations(context.program, x.shape()[1]);
+    const Value table = rotations(token_positions(context, x.shape()[1]));
     const auto heads = [&](const Module& module, int64_t count) {
       return split_heads(module.forward(context, x), count);
     };
@@ -58,13 +59,13 @@ class LlamaAttention : public Group {
     return o_proj_->forward(context, merge_heads(mixed));
   }
 
-  // The table of `tokens` positions with the frequencies 1 / θ^(2i / D), rounded as in transformers. All layers record
+  // The table of positions (T) i64 with the frequencies 1 / θ^(2i / D), rounded as in transformers. All layers record
   // the same nodes, which the cse pass merges.
-  Value rotations(backends::Program& program, int64_t tokens) const {
-    const Value pairs = ops::cast(ops::arange(program, head_width_ / 2), backends::DType::kF32);
+  Value rotations(Value positions) const {
+    const Value pairs = ops::cast(ops::arange(*positions.program, head_width_ / 2), backends::DType::kF32);
     const Value exponents = ops::div(ops::mul(pairs, 2), static_cast<double>(head_width_));
     const Value frequencies = ops::div(1, ops::pow(ops::full_like(exponents, theta_), exponents));
-    return ops::rotary_table(ops::arange(program, tokens), frequencies);
+    return ops::rotary_table(positions, frequencies);
   }
 
   const int64_t heads_, kv_heads_, head_width_;
@@ -117,11 +118,11 @@ class Llama : public Group {
   }
 
  private:
-  // ids: (B, T) i64. Returns logits (B, T, vocabulary).
+  // ids: (B, T) i64. Returns logits (B, T, vocabulary), with a cache (B, 1, vocabulary).
   Value record(ForwardContext& context, Value ids) const override {
     Value x = embed_tokens_->forward(context, ids);
     for (const ModulePtr& block : blocks_) x = forward_block(context, *block, x);
-    x = norm_->forward(context, x);
+    x = norm_->forward(context, predicting_tokens(context, x));
     return lm_head_ != nullptr ? lm_head_->forward(context, x) : tied_output(context, *embed_tokens_, x);
   }
 
@@ -197,6 +198,7 @@ const ModelDef kLlamaModel{
       return std::make_shared<Llama>(spec, vocabulary_of(spec, data));
     },
     .transformer = &kLlamaNames,
+    .generates = true,
     .pretrained = llama_of_the_hub,
 };
 

@@ -60,6 +60,8 @@ struct ModelDef {
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
   Required<const TransformerNames*> transformer;  // null for other models
+  // Whether the model predicts the next token from those before it, and can be recorded with a cache (key_cache.h).
+  Required<bool> generates;
   // How folders of the Hub describe such a model (model.pretrained); null if they cannot be read.
   Required<const PretrainedDef& (*)()> pretrained;
 };

@@ -74,6 +74,7 @@ struct ModelInput {
 };
 
 struct AttentionCall;  // transformer.h
+class KeyCache;        // key_cache.h
 
 // Context of recording a model once.
 struct ForwardContext {
@@ -93,6 +94,7 @@ struct ForwardContext {
   HostValues* host = nullptr;
   bool remat = false;                        // the backward pass computes blocks again (forward_block())
   const AttentionCall* attention = nullptr;  // arguments of the module that is called; null: none
+  KeyCache* cache = nullptr;                 // of the text of which this computes a part; null: texts are whole
 
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
   // Error(kRun) if the batch has no such input.

@@ -125,6 +125,13 @@ std::string_view Tokenizer::continuation_prefix() const {
   return model != nullptr ? std::string_view(model->prefix()) : std::string_view();
 }
 
+std::optional<int32_t> Tokenizer::end_token() const {
+  std::optional<int32_t> end;
+  for (const char* token : {"<|endoftext|>", "</s>", "<eos>", "[SEP]"})
+    if (!end) end = find(token);
+  return end;
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {
   RUN_CHECK(text.size() <= kLongestText, ErrorKind::kData, "the text has {} bytes, limit {}; divide it", text.size(),
             kLongestText);

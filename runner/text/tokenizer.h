@@ -89,6 +89,8 @@ class Tokenizer {
   bool is_special(int32_t id) const { return is_special_[static_cast<size_t>(id)]; }
   // Returns what the tokens that continue a word begin with ("##"); empty if tokens do not tell.
   std::string_view continuation_prefix() const;
+  // Returns the token that ends a document: the first of <|endoftext|>, </s>, <eos> and [SEP] that there is.
+  std::optional<int32_t> end_token() const;
 
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
   // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.

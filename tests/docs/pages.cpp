@@ -64,6 +64,7 @@ The examples run in order, in a folder that contains `recipes/` and what these c
 runner exec recipes/wine.yaml name=traced profile.active=3 profile.repeat=1
 runner exec recipes/wine.yaml name=on-tpu backend=tpu num_processes=1
 runner exec recipes/wine.yaml
+runner exec recipes/shakespeare_gpt.yaml name=gpt train.steps=200 eval.every='200 steps' eval.batches=2
 zcat recipes/data/digits.csv.gz | head -n 50 > more-digits.csv
 cut -d, -f1-64 more-digits.csv > new.csv
 echo '{"distributed_type": "MULTI_CPU", "num_processes": 2}' > default_config.yaml

@@ -112,7 +112,7 @@ const Command kPredictCommand{
     .examples =
         "runner predict digits new.csv --as probabilities\n"
         "runner predict @last new.csv --format npy --output new.npy",
-    .other_names = "infer generate",
+    .other_names = "infer",
     .has_json = true,
     .action = action<predict>,
     .failure_document = report::failure_document,

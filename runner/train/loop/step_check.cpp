@@ -2,6 +2,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/generation.h"
 #include "runner/train/loop/run_stand_in.h"
 #include "runner/train/loop/trial_rank.h"
 
@@ -52,6 +53,7 @@ StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hook
   if (has(hooks, HookEntry::kTransform)) try_transform(session, *hooks);
   if (session.data.eval)
     about_key("eval.metrics", [&] { Evaluator(session.trainer, *session.data.eval, recipe, hooks); });
+  if (recipe.generate) checked_codec(*recipe.generate, session.trainer.builder());
   const std::unique_ptr<Hooks> trial_hooks = make_hooks(recipe);
   TrialRank trial(recipe, session.length.total_steps, session.data.encoding, *session.device, trial_hooks.get());
   StepCheck check;

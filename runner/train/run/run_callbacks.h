@@ -6,6 +6,7 @@
 
 #include "runner/train/run/checkpoint/callback.h"
 #include "runner/train/run/evaluation_callback.h"
+#include "runner/train/run/generation_callback.h"
 #include "runner/train/run/hook_callback.h"
 #include "runner/train/run/logging_callback.h"
 #include "runner/train/run/profiler.h"
@@ -23,7 +24,7 @@ struct RunParts {
 };
 
 struct RunCallbacks {
-  // Throws Error(kRecipe) if eval.metrics does not fit the data.
+  // Throws Error(kRecipe) if eval.metrics does not fit the data, and like GenerationCallback().
   explicit RunCallbacks(const RunParts& parts)
       : unfinished(parts.state, parts.record),
         warnings(parts.state, parts.record),
@@ -36,6 +37,8 @@ struct RunCallbacks {
     Hooks* const hooks = parts.state.hooks;
     if (const auto& spec = session.recipe.train.early_stopping)
       early_stopping.emplace(*spec, parts.state, parts.record);
+    if (const auto& spec = session.recipe.generate; spec && session.rank() == 0)
+      generation.emplace(*spec, parts.state, parts.record, parts.observer);
     if (has(hooks, HookEntry::kTrackers) && session.rank() == 0) trackers.emplace(*hooks, parts.state, parts.record);
     if (parts.profiler != nullptr) profiling.emplace(*parts.profiler, parts.state, parts.record);
   }
@@ -47,7 +50,7 @@ struct RunCallbacks {
     std::vector<Callback*> list;
     for (Callback* callback : std::initializer_list<Callback*>{
              &unfinished, &warnings, &logger, &evaluation, optional(early_stopping), optional(trackers), hook_callback,
-             &checkpointer, &progress, optional(profiling)})
+             optional(generation), &checkpointer, &progress, optional(profiling)})
       if (callback != nullptr) list.push_back(callback);
     return list;
   }
@@ -60,6 +63,7 @@ struct RunCallbacks {
   std::optional<EarlyStoppingCallback> early_stopping;
   std::optional<TrackerCallback> trackers;
   HookCallback* hook_callback;
+  std::optional<GenerationCallback> generation;
   CheckpointCallback checkpointer;
   std::optional<ProfilerCallback> profiling;
 

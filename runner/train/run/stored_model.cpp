@@ -158,4 +158,18 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
   return prediction;
 }
 
+Generated StoredModel::generate(const std::string& prompt, const GenerationSpec& spec,
+                                const std::function<void(std::string_view part)>& on_text) {
+  NextToken model(trainer_->builder(), device_, evaluated_weights(*trainer_));
+  const data::TextCodec codec(encoding_, recipe_.data.train);
+  Generated made = train::generate(model, codec, prompt, spec, on_text);
+  warnings_.clear();
+  if (made.exceeds_context)
+    warnings_.push_back(
+        fmt::format("the text has {} tokens, but the model sees {}: its last tokens follow from the {} before "
+                    "them",
+                    std::ssize(made.prompt) + std::ssize(made.tokens), model.context(), model.context()));
+  return made;
+}
+
 }  // namespace runner::train

@@ -1,15 +1,18 @@
 // A model loaded from a checkpoint in the store, for `eval`, `predict` and `export --model`.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/generation.h"
 #include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_stand_in.h"
 #include "schema/recipe/recipe.h"
@@ -50,6 +53,10 @@ class StoredModel {
   // Returns the outputs for every row of a file, in its order. Labels are not read. `as`: none for logits or targets.
   // Throws Error(kUsage) if the model has no such outputs, and Error(kData) if no row can be used.
   Prediction predict(const std::string& file, std::optional<OutputsAs> as);
+
+  // Continues a text. `on_text`: see train::generate(). Throws Error(kUsage) if the model is no language model.
+  Generated generate(const std::string& prompt, const GenerationSpec& spec,
+                     const std::function<void(std::string_view part)>& on_text);
 
   // Warnings about the data read last, such as dropped rows.
   const std::vector<std::string>& warnings() const { return warnings_; }

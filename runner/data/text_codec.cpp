@@ -1,0 +1,59 @@
+#include "runner/data/text_codec.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runner/data/text.h"
+#include "runner/data/token_rows.h"
+#include "schema/base/error.h"
+#include "schema/base/text.h"
+
+namespace runner::data {
+namespace {
+
+std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const schema::DatasetSpec& train) {
+  if (!encoding.class_names.empty()) return text::characters_tokenizer(encoding.class_names);
+  if (!has_tokenizer(train)) {
+    if (train.tokens == "bytes") return text::bytes_tokenizer();
+    return std::nullopt;
+  }
+  const TextTokenizer opened({.tokenizer = train.tokens}, encoding.texts ? &*encoding.texts : nullptr);
+  return *opened.tokenizer();
+}
+
+}  // namespace
+
+TextCodec::TextCodec(const Encoding& encoding, const schema::DatasetSpec& train)
+    : vocabulary_(encoding.vocabulary), tokenizer_(tokenizer_of(encoding, train)) {}
+
+std::vector<int32_t> TextCodec::encode(std::string_view text) const {
+  std::vector<int32_t> ids = tokenizer_ ? tokenizer_->encode(text) : ids_of(text);
+  if (ids.empty() && end_token()) ids.push_back(*end_token());
+  RUN_CHECK(!ids.empty(), ErrorKind::kUsage, "the prompt has no tokens; give at least one {}",
+            tokenizer_ ? "character" : "token id");
+  return ids;
+}
+
+std::vector<int32_t> TextCodec::ids_of(std::string_view text) const {
+  std::vector<int32_t> ids;
+  constexpr std::string_view kBetween = " \t\r\n,";
+  for (size_t at = text.find_first_not_of(kBetween); at < text.size(); at = text.find_first_not_of(kBetween, at)) {
+    const std::string_view word = text.substr(at, text.find_first_of(kBetween, at) - at);
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    RUN_CHECK(error == std::errc() && end == word.data() + word.size() && id >= 0 && id < vocabulary_, ErrorKind::kData,
+              "the run was trained on token ids, so the prompt must be ids from 0 to {}, such as \"1 2 3\"; got {}",
+              vocabulary_ - 1, in_quotes(word));
+    ids.push_back(id);
+    at += word.size();
+  }
+  return ids;
+}
+
+std::string TextCodec::decode(std::span<const int32_t> tokens) const {
+  return tokenizer_ ? tokenizer_->decode(tokens) : fmt::format("{}", fmt::join(tokens, " "));
+}
+
+}  // namespace runner::data
