@@ -175,12 +175,31 @@ void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed
   sections.eval = std::make_shared<Storage>(std::move(parts.eval));
 }
 
+template <class T>
+void append(std::vector<T>& all, std::vector<T> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
 // How a section becomes tokens, if it is text: data.tokens, or the tokenizer of its own.
 std::optional<schema::TokensSpec> tokens_of(const schema::DatasetSpec& section,
                                             const std::optional<schema::TokensSpec>& tokens) {
   if (section.planned_samples) return std::nullopt;
   if (section.format != schema::DataFormat::kText || !has_tokenizer(section)) return tokens;
   return schema::TokensSpec{.tokenizer = section.tokens, .padding = schema::TokenPadding::kMaxLength};
+}
+
+// Returns the files of the tokenizer of the training data with their stamps.
+std::vector<DataFile> tokenizer_files_of(const schema::DataSpec& spec) {
+  const std::optional<schema::TokensSpec> tokens = tokens_of(spec.train, spec.tokens);
+  std::vector<DataFile> files;
+  if (!tokens) return files;
+  const char* const key =
+      spec.train.format == schema::DataFormat::kText ? "data.train.tokens" : "data.tokens.tokenizer";
+  for (const std::string& path : paths_of_tokenizer(tokens->tokenizer)) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    files.push_back({files.empty() ? key : fmt::format("{}/{}", key, name), path, stamp_of(path)});
+  }
+  return files;
 }
 
 // Opens the tokenizer. `known`: encoding of the run, or null.
@@ -227,22 +246,19 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
     ReadOptions options = same_as(encoding, seed, false);
     options.tokenizer = sections.options.tokenizer;
     sections.eval = std::make_shared<Storage>(read(*spec.eval, options, buffer, "data.eval"));
-    sections.files.insert(sections.files.end(), sections.eval->files.begin(), sections.eval->files.end());
+    append(sections.files, sections.eval->files);
     about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
     if (encoding.predicts_tokens) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
     about_key("data.split", [&] { split_train(sections, spec, seed); });
   }
+  append(sections.files, tokenizer_files_of(spec));
   if (sections.train->rows)
     encode_texts(sections, *tokenizer, known);
   else if (tokenizer)
     encoding.texts = tokenizer->encoding();
   sections.options.tokenizer = nullptr;
   return sections;
-}
-
-void append(std::vector<std::string>& texts, std::vector<std::string> more) {
-  texts.insert(texts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 // Counts the samples by class. Appends warnings about the classes. Throws Error(kData) if a new run's data.eval has no

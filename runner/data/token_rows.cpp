@@ -35,8 +35,7 @@ std::string sha256_of(const std::string& path) {
 
 std::vector<TokenizerFile> files_of(const std::string& tokenizer) {
   std::vector<TokenizerFile> files;
-  if (is_word(tokenizer)) return files;
-  for (const std::string& path : text::tokenizer_files(tokenizer))
+  for (const std::string& path : paths_of_tokenizer(tokenizer))
     files.push_back({std::filesystem::path(path).filename().string(), sha256_of(path)});
   return files;
 }
@@ -95,6 +94,10 @@ std::vector<int32_t> code_points(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<std::string> paths_of_tokenizer(const std::string& tokenizer) {
+  return is_word(tokenizer) ? std::vector<std::string>() : text::tokenizer_files(tokenizer);
+}
 
 TextTokenizer::TextTokenizer(const schema::TokensSpec& spec, const TextEncoding* known)
     : spec_(spec), tokenizer_(open(spec.tokenizer, known)) {

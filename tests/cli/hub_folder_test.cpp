@@ -104,6 +104,9 @@ TEST_F(HubFolder, OfBertHasTheClassesOfTheDataAndTheTokenizer) {
       "train: {format: tsv, path: rows.tsv, text: text, label: label}, tokens: {max_length: 8}, batch_size: 2";
   train("bert", "type: encoder, pretrained: bert", data);
   expect_success("runner export bert --model written");
+  const std::string shown = run("runner show bert").out;
+  EXPECT_NE(shown.find("data.tokens.tokenizer "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("data.tokens.tokenizer/tokenizer_config.json "), std::string::npos) << shown;
   EXPECT_EQ(json::compact(json::member(config_of("written"), "id2label")), R"({"0":"bad","1":"good","2":"neutral"})");
   for (const char* file : {"vocab.txt", "tokenizer_config.json"})
     EXPECT_EQ(read_text(path() / "written" / file), read_text(path() / "bert" / file));
