@@ -223,6 +223,9 @@ int declared(lua_State* state) {
   const std::string_view name = name_of(type);
   const schema::ValueMap options = options_of(state, 2);
   const schema::OptimizerSpec spec = read_options(name, options);
+  RUN_CHECK(spec.no_decay == schema::NoDecay::kNone, ErrorKind::kRun,
+            "no_decay is a key of the recipe's optimizer; give biases and norms an optimizer of their own, with "
+            "weight_decay = 0");
   return push_optimizer(state,
                         {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options), line_of_caller(state)});
 }

@@ -44,6 +44,7 @@ std::string row_of(const OptimizerFunction& function) {
   std::map<int, std::string_view> options;  // in the order of the recipe
   for (const schema::Field& field : schema::fields()) {
     if (field.parent != "optimizer" || field.name == "type" || field.name == "groups") continue;
+    if (field.name == "no_decay") continue;  // divides the optimizer of a recipe
     const bool applies = std::ranges::all_of(field.when, [&](const schema::Condition& condition) {
       return std::ranges::find(condition.values, type) != condition.values.end();
     });

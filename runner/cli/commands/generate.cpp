@@ -107,7 +107,7 @@ const Command kGenerateCommand{
     .arguments = kGenerateArguments,
     .examples =
         "runner generate gpt --prompt 'The wine' --max-tokens 40 --temperature 0.8 --top-k 20\n"
-        "echo 'The wine' | runner generate gpt --prompt - --temperature 0 --json",
+        "runner generate gpt --prompt 'The wine' --temperature 0 --json",
     .other_names = "sample complete",
     .has_json = true,
     .action = action<generate>,
