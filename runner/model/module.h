@@ -94,7 +94,7 @@ struct ForwardContext {
   HostValues* host = nullptr;
   bool remat = false;                        // the backward pass computes blocks again (forward_block())
   const AttentionCall* attention = nullptr;  // arguments of the module that is called; null: none
-  KeyCache* cache = nullptr;                 // of the text of which this computes a part; null: texts are whole
+  KeyCache* cache = nullptr;                 // if only a part of a text is computed; null: whole texts
 
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
   // Error(kRun) if the batch has no such input.

@@ -78,7 +78,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
   return ranks;
 }
 
-// Correlation of what `values_of` makes of targets and predictions.
+// Correlation of targets and predictions, after `values_of` has converted both.
 template <class ValuesOf>
 double correlation_of(std::vector<NumberPair> pairs, const ValuesOf& values_of) {
   const auto is_nan = [](const NumberPair& pair) { return std::isnan(pair.target) || std::isnan(pair.prediction); };
