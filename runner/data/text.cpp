@@ -373,6 +373,12 @@ bool has_tokenizer(const schema::DatasetSpec& spec) {
   return spec.tokens != kCharactersWord && spec.tokens != kBytesWord && spec.tokens != kIdsWord;
 }
 
+std::string tokenizer_path(const schema::DataSpec& spec) {
+  schema::DatasetSpec train = spec.train;
+  if (spec.tokens) train.tokens = spec.tokens->tokenizer;
+  return has_tokenizer(train) ? train.tokens : "";
+}
+
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto text = std::exchange(whole.text, {});
   const auto& ids = text.ids;

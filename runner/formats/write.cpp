@@ -201,6 +201,12 @@ void write_parts(const fs::path& path, Parts parts, FileKind kind) {
   check(error, path);
 }
 
+void create_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder.string(), error.message());
+}
+
 void write_new_file(const fs::path& path, std::string_view contents) {
   check_output(path);
   const int error = create(path.c_str(), std::span(&contents, 1));

@@ -46,6 +46,9 @@ void write_parts(const std::filesystem::path& path, std::span<const std::string_
 using WriteParts =
     std::function<void(const std::filesystem::path& path, std::span<const std::string_view> parts, FileKind kind)>;
 
+// Creates a folder and those that contain it, unless they exist. Throws Error(kRun) with the system's error text.
+void create_folder(const std::filesystem::path& folder);
+
 // Writes a new file. Throws Error(kUsage) if `path` exists.
 void write_new_file(const std::filesystem::path& path, std::string_view contents);
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/text.h"
 #include "runner/model/model_def.h"
 #include "runner/model/pretrained.h"
 #include "schema/base/error.h"
@@ -20,11 +21,6 @@ void add(json::Object& config, const std::string& name, const json::Value& value
   json::Object members = json::members_of(at->second);
   members.emplace_back(name.substr(dot + 1), value);
   at->second = std::move(members);
-}
-
-bool has_tokenizer(const schema::Recipe& recipe) {
-  constexpr std::string_view kWords[] = {"characters", "bytes", "ids"};
-  return std::ranges::find(kWords, recipe.data.train.tokens) == std::end(kWords);
 }
 
 // Returns the value of the field as config.json spells it; null if there is none.
@@ -78,7 +74,7 @@ std::string config_text(const schema::ReadResult& recipe, const data::Encoding& 
     for (const std::string& name : key.names) add(config, name, value);
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
-  if (data.predicts_tokens && !has_tokenizer(recipe.recipe))
+  if (data.predicts_tokens && data::tokenizer_path(recipe.recipe.data).empty())
     for (const char* const token : {"bos_token_id", "eos_token_id"}) config.emplace_back(token, json::Value());
   add_classes(config, spec, data);
   return json::text(config);

@@ -149,6 +149,7 @@ json::Value as_field(const schema::Field& field, const json::Value& value, const
 }
 
 struct Applied {
+  std::string folder;  // of config.json
   std::vector<std::pair<std::string, json::Value>> values;
   std::vector<schema::Diagnostic> faults;
 };
@@ -165,7 +166,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),
                               name_of(spec.type), def.model_type));
   check_fixed(def, files, config);
-  Applied applied;
+  Applied applied{.folder = folder_of(files.config), .values = {}, .faults = {}};
   for (const ConfigKey& key : def.keys) {
     const schema::Leaf* const leaf = recipe.find(key.field);
     const bool is_written = leaf != nullptr && leaf->origin != schema::OriginKind::kDefault;
@@ -193,7 +194,7 @@ bool has_tokenizer(const std::string& folder) {
 // Lets the data have the tokens of the folder, unless the recipe names a tokenizer.
 void add_tokenizer(const schema::ReadResult& recipe, Applied& applied) {
   constexpr const char* kTokenizer = "data.tokens.tokenizer";
-  const std::string folder = folder_of(find_pretrained(recipe.recipe.model.pretrained).config);
+  const std::string& folder = applied.folder;
   const bool is_there = has_tokenizer(folder),
              is_needed = recipe.recipe.data.tokens && recipe.find(kTokenizer) == nullptr;
   if (is_needed && is_there) applied.values.emplace_back(kTokenizer, folder);

@@ -57,8 +57,7 @@ class FilesInFolder {
     std::error_code error;
     for (fs::path missing = folder_; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
       created_.push_back(missing);
-    fs::create_directories(folder_, error);
-    RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder_.string(), error.message());
+    formats::create_folder(folder_);
   }
 
   fs::path write(const std::string& name, std::string_view text) {

@@ -58,29 +58,28 @@ data::Encoding labelled_tokens(int64_t length) {
   return data;
 }
 
-ModelSpec gpt(int64_t layers, int64_t heads, int64_t width) {
-  ModelSpec spec = of_type(schema::ModelType::kGpt);
+ModelSpec transformer(schema::ModelType type, int64_t layers, int64_t heads, int64_t width) {
+  ModelSpec spec = of_type(type);
   spec.layers = layers;
   spec.heads = heads;
   spec.width = width;
+  return spec;
+}
+
+ModelSpec gpt(int64_t layers, int64_t heads, int64_t width) {
+  ModelSpec spec = transformer(schema::ModelType::kGpt, layers, heads, width);
   spec.activation = schema::Activation::kGeluTanh;
   return spec;
 }
 
 ModelSpec encoder(schema::ModelHead head) {
-  ModelSpec spec = of_type(schema::ModelType::kEncoder);
-  spec.layers = 1;
-  spec.heads = 2;
-  spec.width = 4;
+  ModelSpec spec = transformer(schema::ModelType::kEncoder, 1, 2, 4);
   spec.head = head;
   return spec;
 }
 
 ModelSpec llama(int64_t layers, int64_t heads, int64_t width) {
-  ModelSpec spec = of_type(schema::ModelType::kLlama);
-  spec.layers = layers;
-  spec.heads = heads;
-  spec.width = width;
+  ModelSpec spec = transformer(schema::ModelType::kLlama, layers, heads, width);
   spec.tie_weights = false;
   return spec;
 }

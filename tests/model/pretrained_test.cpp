@@ -118,6 +118,13 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], kTolerance) << i;
 }
 
+// A language model reads all tensors, and computes the logits of the case.
+void expect_logits(const schema::ModelSpec& spec, const Golden& item) {
+  Loaded model(spec, tokens(spec, 8, 0));
+  EXPECT_FALSE(model.report().has_news()) << model.report().text();
+  expect_near(model.outputs(rows_of(item["input_ids"])), item["logits"].tensor().values);
+}
+
 TEST(Pretrained, Gpt2InShardsComputesTheLogitsOfTransformers) {
   const Golden item = Golden::load("pretrained.json").find("gpt2");
   const schema::ModelSpec spec = recipe_with("type: gpt, pretrained: " + folder_of_golden("gpt2")).recipe.model;
@@ -129,9 +136,7 @@ TEST(Pretrained, Gpt2InShardsComputesTheLogitsOfTransformers) {
   EXPECT_EQ(spec.mlp_width, std::nullopt);
   EXPECT_EQ(spec.activation, schema::Activation::kGeluTanh);
   EXPECT_EQ(spec.dropout, 0.1);
-  Loaded model(spec, tokens(spec, 8, 0));
-  EXPECT_FALSE(model.report().has_news()) << model.report().text();
-  expect_near(model.outputs(rows_of(item["input_ids"])), item["logits"].tensor().values);
+  expect_logits(spec, item);
 }
 
 TEST(Pretrained, BertComputesTheLogitsOfTransformers) {
@@ -153,9 +158,7 @@ TEST(Pretrained, LlamaComputesTheLogitsOfTransformers) {
   EXPECT_EQ(spec.rope_theta, 500);
   EXPECT_EQ(spec.norm_eps, 1e-5);
   EXPECT_FALSE(spec.tie_weights);
-  Loaded model(spec, tokens(spec, 8, 0));
-  EXPECT_FALSE(model.report().has_news()) << model.report().text();
-  expect_near(model.outputs(rows_of(item["input_ids"])), item["logits"].tensor().values);
+  expect_logits(spec, item);
 }
 
 // The checkpoint has neutral, good, bad; data sort the names.

@@ -170,8 +170,7 @@ void check_export_options(const ExportOptions& options) {
                 !options.tensorboard.empty() || !options.folder.empty(),
             ErrorKind::kUsage,
             "export needs --model FILE, --adapter DIR, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact "
-            "NAME; see `runner "
-            "export --help`");
+            "NAME; see `runner export --help`");
   const std::string file = artifact_file(options);
   RUN_CHECK(file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
             "{}: {} needs --artifact NAME; give the model's or metrics' file with --model FILE or --metrics FILE", file,

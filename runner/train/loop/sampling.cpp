@@ -78,7 +78,7 @@ std::vector<TokenChance> token_chances(std::span<const float> logits, const Samp
   if (has_top_p) std::ranges::sort(chances, is_likelier);
   use_exponentials(chances, largest, sampling.temperature);
   if (has_top_p) keep_top_p(chances, sampling.top_p);
-  std::ranges::sort(chances, {}, &TokenChance::token);
+  if (sampling.top_k || has_top_p) std::ranges::sort(chances, {}, &TokenChance::token);  // others are in order
   return chances;
 }
 

@@ -1,8 +1,6 @@
 #include "runner/train/run/exported_adapter.h"
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <set>
 
@@ -107,9 +105,7 @@ std::vector<std::string> export_adapter(const ExportedModel& model, const std::s
     if (nn::is_of_adapter(parameter.name) || nn::is_in_module(spec.lora->modules_to_save, parameter.name))
       tensors.push_back({"base_model.model." + nn::name_in_hub(spec, parameter.name), backends::DType::kF32,
                          parameter.shape, parameter.values});
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder, error.message());
+  formats::create_folder(folder);
   std::vector<std::string> files =
       formats::write_model(join_path(folder, "adapter_model.safetensors"), std::move(tensors),
                            std::numeric_limits<int64_t>::max(), {{"format", "pt"}}, write);
@@ -125,9 +121,7 @@ namespace {
 std::vector<float> floats_of_parameter(const Parameters& parameters, const std::string& name) {
   const auto found = std::ranges::find(parameters, name, &StoredParameter::name);
   RUN_CHECK(found != parameters.end(), ErrorKind::kStore, "the state has no parameter {}", name);
-  std::vector<float> values(found->values.size() / sizeof(float));
-  std::memcpy(values.data(), found->values.data(), found->values.size());
-  return values;
+  return found->floats();
 }
 
 }  // namespace
@@ -139,7 +133,7 @@ MergedParameters::MergedParameters(std::vector<StoredParameter> parameters, cons
     StoredParameter& merged = parameters_.emplace_back(parameter);
     const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
     if (!parameter.name.ends_with(".weight") || !layers.contains(layer)) continue;
-    std::vector<float>& weight = merged_.emplace_back(floats_of_parameter(parameters, parameter.name));
+    std::vector<float>& weight = merged_.emplace_back(parameter.floats());
     const auto of_layer = [&](std::string_view name) {
       return floats_of_parameter(parameters, fmt::format("{}.{}", layer, name));
     };

@@ -1,7 +1,6 @@
 #include "runner/train/run/exported_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "backends/exec/cpu_device.h"
@@ -19,12 +18,6 @@
 
 namespace runner::train {
 namespace {
-
-std::vector<float> floats_of(std::span<const std::byte> bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 // The first layer of a model of the recipe: y = W x + b.
 struct FirstLayer {
@@ -89,7 +82,7 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   if (model.folds_normalization) {
     check_foldable(model.recipe, encoding);
     StoredParameter &weight = named(parameters, "0.weight"), &bias = named(parameters, "0.bias");
-    layer = folded({floats_of(weight.values), floats_of(bias.values)}, encoding, scale);
+    layer = folded({weight.floats(), bias.floats()}, encoding, scale);
     weight.values = std::as_bytes(std::span(layer.weight));
     bias.values = std::as_bytes(std::span(layer.bias));
     encoding.normalize = schema::Normalize::kNone;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "runner/data/text.h"
 #include "runner/formats/input_file.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/model_def.h"
@@ -64,18 +65,10 @@ class HubTensors {
   std::deque<std::vector<std::byte>> made_;
 };
 
-// The tokenizer of the data; "" if it has no file.
-std::string tokenizer_of(const schema::Recipe& recipe) {
-  std::string tokenizer = recipe.data.tokens ? recipe.data.tokens->tokenizer : recipe.data.train.tokens;
-  return tokenizer == "characters" || tokenizer == "bytes" || tokenizer == "ids" ? "" : tokenizer;
-}
-
 class Folder {
  public:
   Folder(const std::string& path, const formats::WriteParts& write) : path_(path), write_(write) {
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", path, error.message());
+    formats::create_folder(path);
   }
 
   void write(const std::string& name, std::string_view contents, formats::FileKind kind) {
@@ -127,7 +120,7 @@ HubFolder export_hub_folder(const ExportedModel& model, const schema::ReadResult
   Folder target(folder, write);
   target.write("config.json", config, formats::FileKind::kJson);
   target.write_weights(HubTensors(def, merged.parameters()).take(), max_shard_size, model_metadata(encoding, 1));
-  target.write_tokenizer(tokenizer_of(recipe.recipe));
+  target.write_tokenizer(data::tokenizer_path(recipe.recipe.data));
   return target.take();
 }
 

@@ -271,6 +271,12 @@ const store::Section* average_of(const store::LoadedState& loaded, std::string_v
   return loaded.find(fmt::format("{}{}/{}", kOptimizer, parameter, optim::kAverageSlot));
 }
 
+std::vector<float> StoredParameter::floats() const {
+  std::vector<float> copy(values.size() / sizeof(float));
+  std::memcpy(copy.data(), values.data(), values.size());
+  return copy;
+}
+
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged) {
   std::vector<StoredParameter> parameters;
   for (const store::Section& section : loaded.sections) {

@@ -60,6 +60,8 @@ struct StoredParameter {
   std::string name;
   backends::Shape shape;
   std::span<const std::byte> values;  // refers to the loaded checkpoint
+
+  std::vector<float> floats() const;  // a copy
 };
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged);
 
