@@ -11,15 +11,12 @@
 #include "backends/tensor/float16.h"
 #include "runner/data/labels.h"
 #include "runner/data/narrowing.h"
+#include "runner/data/token_arrays.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 
 namespace runner::data {
 namespace {
-
-bool is_integer(Element element) {
-  return element <= Element::kBool;
-}
 
 struct TypeName {
   Element element;
@@ -43,10 +40,6 @@ std::string all_elements(std::string_view TypeName::*format) {
   for (const TypeName& type : kTypeNames)
     if (!(type.*format).empty()) names.push_back(type.*format);
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
 }
 
 int64_t product(std::span<const int64_t> dims) {
@@ -209,6 +202,12 @@ bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& arr
   return true;
 }
 
+void take_classes_of_tokens(Storage& storage, const Array& array, const ReadOptions& options) {
+  storage.sequence = storage.feature_shape[0];
+  RUN_CHECK(is_integer(array.element) && take_classes(storage, read_integers(array), array, options), ErrorKind::kData,
+            "{}: expected a class for each token, as integers", array.name);
+}
+
 bool is_whole(double value) {
   return std::trunc(value) == value;
 }
@@ -275,6 +274,22 @@ std::string safetensors_elements() {
   return all_elements(&TypeName::safetensors);
 }
 
+bool is_integer(Element element) {
+  return element <= Element::kBool;
+}
+
+std::string shape_text(const Array& array) {
+  return fmt::format("({})", fmt::join(array.shape, ", "));
+}
+
+LargeArray<int64_t> read_integers(const Array& array) {
+  return read_row_major<int64_t>(array);
+}
+
+LargeArray<double> read_doubles(const Array& array) {
+  return read_row_major<double>(array);
+}
+
 size_t size_of(Element element) {
   size_t size = 0;
   with_type(element, [&](auto type) { size = sizeof(type); });
@@ -283,7 +298,7 @@ size_t size_of(Element element) {
 
 void check_shape(const Array& array, int64_t most_bytes) {
   const std::vector<int64_t>& shape = array.shape;
-  const std::string text = shape_text(shape);
+  const std::string text = shape_text(array);
   RUN_CHECK(!shape.empty() && shape.size() <= backends::Shape::kMaxRank, ErrorKind::kData,
             "{0}: expected shape (N, …) with 1 to {3} axes, got {1} with {2}", array.name, text, shape.size(),
             backends::Shape::kMaxRank);
@@ -325,23 +340,26 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 
 void take_labels(Storage& storage, const Array& array, const ReadOptions& options) {
   const LabelsAs as = options.labels;
+  if (!storage.tokens.empty() && are_tokens(as)) return take_token_labels(storage, array, options);
+  if (has_shape_of_tokens(storage, array) && as != LabelsAs::kTargets)
+    return take_classes_of_tokens(storage, array, options);
   RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{0}: expected {2} labels, one per sample, got {1}",
             array.name, array.shape[0], storage.samples);
   RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: expected shape (N) of labels, or (N, K) of targets, got {}",
-            array.name, shape_text(array.shape));
+            array.name, shape_text(array));
   RUN_CHECK(as != LabelsAs::kClasses || is_column(array), ErrorKind::kData,
             "{}: expected shape (N) of class labels, got {}; an array (N, K) has K targets for each sample", array.name,
-            shape_text(array.shape));
+            shape_text(array));
   if (!is_column(array) || as == LabelsAs::kTargets) {
     LargeArray<float> values = read_row_major<float>(array);
     check_labels(values, array);
     return take_targets(storage, array, std::move(values));
   }
   if (is_integer(array.element)) {
-    take_classes(storage, read_row_major<int64_t>(array), array, options);
+    take_classes(storage, read_integers(array), array, options);
     return;
   }
-  const LargeArray<double> numbers = read_row_major<double>(array);
+  const LargeArray<double> numbers = read_doubles(array);
   LargeArray<float> values(numbers.size());
   std::ranges::transform(numbers, values.begin(), [](double number) { return static_cast<float>(number); });
   check_labels(values, array);
@@ -360,7 +378,17 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
     take(array);
     input.expect_end();
   };
-  read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
+  const schema::InputFiles& inputs = spec.inputs;
+  if (inputs.input_ids.empty())
+    read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
+  else
+    read_file(inputs.input_ids, [&](const Array& array) { take_tokens(storage, array); });
+  const auto read_ids = [&](const std::string& path, const char* name, int64_t vocabulary) {
+    if (!path.empty()) read_file(path, [&](const Array& array) { take_ids(storage, array, name, vocabulary); });
+  };
+  read_ids(inputs.attention_mask, kMaskName, 2);
+  read_ids(inputs.token_type_ids, kSegmentsName, 0);
+  if (spec.labels_file.empty() && take_tokens_as_labels(storage, options)) return storage;
   if (options.labels != LabelsAs::kFeatures && !options.predicts) {
     read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options); });
   }

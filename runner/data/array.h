@@ -46,19 +46,45 @@ struct Array {
 // elements need more than `most_bytes`, an upper bound for the data in the file. Call it before using the shape.
 void check_shape(const Array& array, int64_t most_bytes);
 
+bool is_integer(Element element);
+// "(150, 4)".
+std::string shape_text(const Array& array);
+// Return the elements in row-major order, converted.
+LargeArray<int64_t> read_integers(const Array& array);
+LargeArray<double> read_doubles(const Array& array);
+
 // Stores the features (u8 elements as bytes) and applies `scale`. An array with one axis has one feature per sample.
 // Refuses rows that cannot be used (refuse_row).
 void take_features(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options);
-// Stores the labels. Whole numbers of shape (N) or (N, 1) are classes if are_classes() says so; all other numbers, of
-// shape (N) or (N, K), are targets. Call it after take_features(): the number of samples must match.
+// Stores the labels. Whole numbers of shape (N) or (N, 1), and integers of the shape of the stored tokens, are classes
+// if are_classes() says so, or tokens (take_token_labels()). All other numbers, of shape (N) or (N, K), are targets.
+// Call it after the features: the number of samples must match.
 void take_labels(Storage& storage, const Array& array, const ReadOptions& options);
 
 // The sources of a format with a file for each array.
-inline constexpr Source kFeaturesAndLabels[] = {
-    {.key = "features", .path = &schema::DatasetSpec::features_file, .contents = Contents::kSamples},
-    {.key = "labels", .path = &schema::DatasetSpec::labels_file, .contents = Contents::kLabels}};
-inline constexpr std::span<const Source> kArrayFiles = kFeaturesAndLabels;
-// Reads kArrayFiles. `open`: parses the header of a file and checks the shape; leaves Array::read empty.
+inline constexpr Source kFeaturesFile{
+    .key = "features",
+    .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.features_file; },
+    .contents = Contents::kSamples};
+inline constexpr Source kLabelsFile{.key = "labels",
+                                    .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.labels_file; },
+                                    .contents = Contents::kLabels};
+inline constexpr Source kArrayFiles[] = {kFeaturesFile, kLabelsFile};
+// The same with named inputs.
+inline constexpr Source kNamedArrayFiles[] = {
+    kFeaturesFile,
+    {.key = "inputs.input_ids",
+     .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.inputs.input_ids; },
+     .contents = Contents::kSamples},
+    {.key = "inputs.attention_mask",
+     .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.inputs.attention_mask; },
+     .contents = Contents::kSamples},
+    {.key = "inputs.token_type_ids",
+     .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.inputs.token_type_ids; },
+     .contents = Contents::kSamples},
+    kLabelsFile};
+// Reads the files that the section names. `open`: parses the header of a file and checks the shape; leaves Array::read
+// empty.
 Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options,
                          Array (*open)(formats::InputFile&));
 

@@ -43,10 +43,12 @@ BatchSlots::BatchSlots(const BatchLayout& layout, int64_t count)
 
 void BatchSlots::lay_out(BatchSlot& slot, int64_t size, int64_t length) {
   const auto count = static_cast<size_t>(size);
+  const bool has_token_labels = length > 0 && layout_.class_labels > 1;
+  const size_t labels = has_token_labels ? static_cast<size_t>(length) : layout_.class_labels;
   std::byte* const memory = memory_.get() + static_cast<size_t>(&slot - slots_.data()) * layout_.bytes;
   slot.rows = {.ids = values_at<int64_t>(memory + layout_.ids, count),
                .inputs = {},
-               .classes = values_at<int64_t>(memory + layout_.labels, count * layout_.class_labels),
+               .classes = values_at<int64_t>(memory + layout_.labels, count * labels),
                .targets = values_at<float>(memory + layout_.labels, count * layout_.targets)};
   for (size_t i = 0; i < kMaxInputs; ++i) {
     const size_t bytes = length > 0 ? static_cast<size_t>(length) * sizeof(int64_t) : layout_.input_bytes[i];

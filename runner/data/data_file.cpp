@@ -60,7 +60,7 @@ std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::strin
   for (const Source& source : sources) {
     const std::string& path = source.path_in(spec);
     if (path.empty() || (source.contents == Contents::kLabels && spec.reconstructs)) continue;
-    const bool is_text = spec.format == schema::DataFormat::kText;
+    const bool is_text = spec.format == schema::DataFormat::kText || spec.format == schema::DataFormat::kLines;
     for (const std::string& file : is_text ? files_at(path) : std::vector{path})
       files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), file, stamp_of(file), 0});
   }

@@ -26,18 +26,24 @@ enum class Contents {
 
 // A field of a data section that names a file or folder to read.
 struct Source {
-  using Path = std::string schema::DatasetSpec::*;
+  using Path = std::string& (*)(schema::DatasetSpec& spec);
 
   Required<std::string_view> key;  // "path"
   Required<Path> path;
   Required<Contents> contents;
 
-  const std::string& path_in(const schema::DatasetSpec& spec) const { return spec.*Path(path); }
-  std::string& path_in(schema::DatasetSpec& spec) const { return spec.*Path(path); }
+  const std::string& path_in(const schema::DatasetSpec& spec) const {
+    return Path(path)(const_cast<schema::DatasetSpec&>(spec));  // which it only selects a member of
+  }
+  std::string& path_in(schema::DatasetSpec& spec) const { return Path(path)(spec); }
+  // The key without its section: "input_ids".
+  std::string_view name() const { return (*key).substr((*key).rfind('.') + 1); }
 };
 inline constexpr std::span<const Source> kNoSources{};
 // A single file or folder that contains features and labels.
-inline constexpr Source kPath{.key = "path", .path = &schema::DatasetSpec::path, .contents = Contents::kSamples};
+inline constexpr Source kPath{.key = "path",
+                              .path = [](schema::DatasetSpec& spec) -> std::string& { return spec.path; },
+                              .contents = Contents::kSamples};
 inline constexpr std::span<const Source> kOnePath{&kPath, 1};
 
 // How the samples of a format are read in every epoch instead of being kept in memory.
@@ -78,6 +84,7 @@ void set_paths(schema::DatasetSpec& spec, std::string_view paths, bool predicts)
   FORMAT(Jsonl)                     \
   FORMAT(Idx)                       \
   FORMAT(Text)                      \
+  FORMAT(Lines)                     \
   FORMAT(Npy)                       \
   FORMAT(Safetensors)               \
   FORMAT(Synthetic)

@@ -183,7 +183,8 @@ void Dataset::gather_input(size_t input, std::span<const int64_t> ids, std::span
 }
 
 void Dataset::gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const {
-  const auto width = static_cast<size_t>(label_width());
+  if (ids.empty()) return;
+  const size_t width = classes.size() / ids.size();
   for (size_t i = 0; i < ids.size(); ++i) storage_->read_classes(row(ids[i]), classes.subspan(i * width, width));
 }
 
@@ -193,9 +194,13 @@ bool Dataset::is_masked() const {
 
 void Dataset::mask(const MaskKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
                    std::span<int64_t> labels) const {
-  const auto width = static_cast<size_t>(label_width());
-  for (size_t i = 0; i < ids.size(); ++i)
-    storage_->masker->apply(key, row(ids[i]), tokens.subspan(i * width, width), labels.subspan(i * width, width));
+  if (ids.empty()) return;
+  const size_t width = tokens.size() / ids.size();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t at = row(ids[i]);
+    const size_t count = storage_->rows ? static_cast<size_t>(storage_->rows->length(at)) : width;  // without padding
+    storage_->masker->apply(key, at, tokens.subspan(i * width, count), labels.subspan(i * width, count));
+  }
 }
 
 void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targets) const {
@@ -269,6 +274,7 @@ Fingerprint Dataset::fingerprint() const {
     };
     hash_rows(s.values, static_cast<size_t>(s.width()));
     hash_rows(s.bytes, static_cast<size_t>(s.width()));
+    hash_rows(s.tokens, static_cast<size_t>(s.width()));
     if (s.rows) {
       const auto end = static_cast<size_t>(s.rows->ends[first_row + rows - 1]);
       const auto begin = static_cast<size_t>(s.rows->begin(static_cast<int64_t>(first_row)));

@@ -70,9 +70,9 @@ class Dataset {
   int64_t shuffle_buffer() const;
 
   // Write the samples `ids` (B) contiguously: features: (B, elements of feature_shape) f32; tokens: (B, elements) i64,
-  // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(); if the
-  // data set has lengths, (B, T) i64 for any T that is not less than the length of a sample. Only
-  // for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
+  // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(). If the
+  // data set has lengths, inputs and labels of tokens are (B, T) i64 for any T that is not less than the length of a
+  // sample. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
   void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;

@@ -59,7 +59,7 @@ void check_sizes(const Encoding& encoding) {
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("fill_rest", encoding.fill_rest.size(), !encoding.fill_rest.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(),
-        encoding.predicts_tokens ? encoding.vocabulary : encoding.outputs);
+        encoding.predicts_tokens() ? encoding.vocabulary : encoding.outputs);
   check("class_values", encoding.class_values.size(), !encoding.class_values.empty(), encoding.outputs);
   check("balanced_weights", encoding.balanced_weights.size(), !encoding.balanced_weights.empty(), encoding.outputs);
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
@@ -78,6 +78,14 @@ SampleInput input_of(const json::Value& value) {
 const json::List& list_in(const json::Value& value) {
   RUN_CHECK(value.list() != nullptr, ErrorKind::kStore, "more_inputs is {}, expected a list", json::compact(value));
   return *value.list();
+}
+
+// Older versions do not write labels_own_token; their labels are the next tokens, or masked ones.
+TokenLabels read_token_labels(const json::ObjectReader& document, const Encoding& encoding) {
+  const bool are_tokens =
+      document.find("predicts_tokens") != nullptr ? document.boolean("predicts_tokens") : encoding.has_token_labels();
+  if (!are_tokens) return TokenLabels::kNone;
+  return encoding.masking || document.find("labels_own_token") != nullptr ? TokenLabels::kOwn : TokenLabels::kNext;
 }
 
 }  // namespace
@@ -112,16 +120,17 @@ std::string Encoding::to_json() const {
   if (ignored_label) document.emplace_back("ignored_label", *ignored_label);
   document.emplace_back("label_kind", std::string(word_of(label_kind, kLabelKinds)));
   document.emplace_back("label_name", label_name);
+  if (token_labels == TokenLabels::kOwn && !masking) document.emplace_back("labels_own_token", true);
   if (masking) document.emplace_back("masking", masking->to_json());
   if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
-  if (predicts_tokens != has_token_labels()) document.emplace_back("predicts_tokens", predicts_tokens);
+  if (predicts_tokens() != has_token_labels()) document.emplace_back("predicts_tokens", predicts_tokens());
   if (reconstructs) document.emplace_back("reconstructs", true);
   if (has_token_labels()) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
   if (texts) document.emplace_back("texts", texts->to_json());
-  if (vocabulary != (predicts_tokens ? outputs : 0)) document.emplace_back("vocabulary", vocabulary);
+  if (vocabulary != (predicts_tokens() ? outputs : 0)) document.emplace_back("vocabulary", vocabulary);
   return json::compact(document);
 }
 
@@ -135,10 +144,9 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.normalize = read_word(document, "normalize", kNormalizations);
     encoding.outputs = document.integer("outputs");
     encoding.sequence = document.integer("sequence", 0);
-    encoding.predicts_tokens =
-        document.find("predicts_tokens") != nullptr ? document.boolean("predicts_tokens") : encoding.has_token_labels();
-    encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens ? encoding.outputs : 0);
     if (const json::Value* masking = document.find("masking")) encoding.masking = Masking::from_json(*masking);
+    encoding.token_labels = read_token_labels(document, encoding);
+    encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens() ? encoding.outputs : 0);
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     if (const json::Value* texts = document.find("texts")) encoding.texts = TextEncoding::from_json(*texts);

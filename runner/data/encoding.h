@@ -18,6 +18,10 @@ namespace runner::data {
 
 enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
+// Labels that are tokens, one for each token of a sample. kNext: the token after it; kOwn: the token that is, or was,
+// at its place.
+enum class TokenLabels : uint8_t { kNone, kNext, kOwn };
+
 struct Encoding {
   backends::Shape feature_shape;         // of one sample
   int64_t vocabulary = 0;                // number of token ids if the features are tokens; 0 if they are numbers
@@ -25,11 +29,10 @@ struct Encoding {
   std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
   std::optional<TextEncoding> texts = {};  // if the samples are texts of text columns
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;        // number of classes, or of targets per sample
-  bool reconstructs = false;  // the targets are the normalised features
-  // The classes are the vocabulary: the label of a token is the next token, or with masking the token itself.
-  bool predicts_tokens = false;
-  std::optional<Masking> masking = {};  // if some tokens are masked, and only they have a label
+  int64_t outputs = 0;                            // number of classes, or of targets per sample
+  bool reconstructs = false;                      // the targets are the normalised features
+  TokenLabels token_labels = TokenLabels::kNone;  // unless kNone, the classes are the vocabulary
+  std::optional<Masking> masking = {};            // if some tokens are masked, and only they have a label
   // One per class, in its order; empty if the labels are 0 … outputs − 1.
   std::vector<std::string> class_names;
   std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1
@@ -58,8 +61,10 @@ struct Encoding {
   bool has_lengths() const { return texts && texts->padding != schema::TokenPadding::kMaxLength; }
   // Whether each token of a sample has a label.
   bool has_token_labels() const { return sequence > 0; }
-  // Number of class labels per sample. The model computes `outputs` values for each.
-  int64_t label_width() const { return has_token_labels() ? sequence : 1; }
+  bool predicts_tokens() const { return token_labels != TokenLabels::kNone; }
+  // Number of class labels per sample of a batch of `length` tokens (BatchShape). The model computes `outputs` values
+  // for each.
+  int64_t label_width(int64_t length) const { return !has_token_labels() ? 1 : length > 0 ? length : sequence; }
 
   bool operator==(const Encoding&) const = default;
   // Returns a JSON object from which the numbers are read back exactly.

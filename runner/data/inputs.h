@@ -36,6 +36,8 @@ struct BatchShape {
 // The first input has this name: the features of a sample, or the tokens of a text.
 inline constexpr const char* kFeaturesName = "features";
 
+// The name of the tokens in prepared files.
+inline constexpr const char* kIdsName = "input_ids";
 // The inputs of texts in addition to the tokens: 1, or 0 for a padding token; and the number of the text in a pair.
 inline constexpr const char* kMaskName = "attention_mask";
 inline constexpr const char* kSegmentsName = "token_type_ids";

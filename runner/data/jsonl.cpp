@@ -58,7 +58,7 @@ class JsonRows {
   const std::string& rejection() const { return rejection_; }
   int64_t line() const { return lines_.number(); }
   int64_t dropped() const { return dropped_; }
-  bool has_label() const { return !options_.predicts; }
+  bool has_label() const { return options_.reads_labels(); }
 
  private:
   template <class... Args>

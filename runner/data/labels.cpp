@@ -68,7 +68,7 @@ void check_spelling(const std::vector<std::string>& train, const std::vector<std
 }
 
 bool has_labels(const Storage& storage) {
-  return storage.label_kind == LabelKind::kClass && !storage.rule && !storage.classes_are_tokens;
+  return storage.label_kind == LabelKind::kClass && !storage.rule && storage.token_labels == TokenLabels::kNone;
 }
 
 // Whole numbers that occur, ascending, without `ignore_index`.
@@ -107,7 +107,7 @@ void find_names(Encoding& encoding, const Storage& train, const Storage* eval) {
 
 // Whether an encoding has a class for each label.
 bool knows(const Encoding& known, const Storage& storage) {
-  if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.predicts_tokens) return false;
+  if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.predicts_tokens()) return false;
   const LabelMap map(known);
   return std::ranges::all_of(storage.label_counts, [&](const auto& entry) {
     return storage.class_names.empty() ? !known.has_names() && map.find(entry.first)
@@ -197,7 +197,7 @@ std::optional<int64_t> LabelMap::find(std::string_view text) const {
 void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
                    const Encoding* known) {
   encoding.ignore_index = encoding.ignored_label = ignore_index;
-  if (encoding.masking) encoding.ignored_label = kNoLabel;
+  if (encoding.predicts_tokens() && !train.is_every_token_labelled()) encoding.ignored_label = kNoLabel;
   if (!has_labels(train)) {
     if (eval != nullptr && train.rule) join_synthetic(encoding, train, *eval);
     return;
@@ -385,7 +385,7 @@ std::string labels_text(const Encoding& encoding) {
     return count_text(encoding.outputs, "target") + (encoding.reconstructs ? ": the normalised features" : "");
   std::string text = count_text(encoding.outputs, "class");
   if (encoding.masking) return text + fmt::format(", of {:.4g} % of the tokens", 100 * encoding.masking->probability);
-  if (encoding.predicts_tokens) return text;
+  if (encoding.predicts_tokens()) return text;
   text += ": " + class_list(encoding);
   if (encoding.ignore_index) text += fmt::format("; label {} is ignored", *encoding.ignore_index);
   return text;

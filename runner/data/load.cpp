@@ -98,8 +98,13 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{0}: expected features {2} like the training data, got {1}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
-  RUN_CHECK(storage.further_inputs() == encoding.more_inputs, ErrorKind::kData,
-            "{}: samples have other inputs than those of the training data", name);
+  const std::vector<SampleInput> more = storage.further_inputs();
+  RUN_CHECK(std::ranges::equal(more, encoding.more_inputs, {}, &SampleInput::name, &SampleInput::name),
+            ErrorKind::kData, "{}: samples have other inputs than those of the training data", name);
+  for (size_t i = 0; i < more.size(); ++i)
+    RUN_CHECK(more[i].vocabulary <= encoding.more_inputs[i].vocabulary, ErrorKind::kData,
+              "{}: {} goes up to {}, but to {} in the training data", name, more[i].name, more[i].vocabulary - 1,
+              encoding.more_inputs[i].vocabulary - 1);
   if (storage.label_kind == LabelKind::kNone) return;
   const bool classes = encoding.label_kind == LabelKind::kClass;
   RUN_CHECK(storage.label_kind == encoding.label_kind && (classes || storage.outputs == encoding.outputs),
@@ -114,7 +119,10 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
 
 // Options for reading another section with the columns and the label kind of the training data.
 ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
-  const LabelsAs classes = encoding.has_names() ? LabelsAs::kNames : LabelsAs::kClasses;
+  const LabelsAs classes = encoding.token_labels == TokenLabels::kNext  ? LabelsAs::kNextTokens
+                           : encoding.token_labels == TokenLabels::kOwn ? LabelsAs::kTokens
+                           : encoding.has_names()                       ? LabelsAs::kNames
+                                                                        : LabelsAs::kClasses;
   const LabelsAs targets = encoding.reconstructs ? LabelsAs::kFeatures : LabelsAs::kTargets;
   return {.labels = encoding.label_kind == LabelKind::kTarget ? targets : classes,
           .predicts = predicts,
@@ -124,7 +132,8 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
           .label_name = encoding.label_name,
           .feature_count = encoding.texts ? 0 : encoding.feature_shape.elements(),
           .normalized = encoding.normalize != schema::Normalize::kNone,
-          .masking = encoding.masking};
+          .masking = encoding.masking,
+          .ignore_index = encoding.ignore_index};
 }
 
 // Offsets (narrowing.h) of rows to predict: the centers of large columns, so that a row is the same in every file.
@@ -143,7 +152,7 @@ Encoding encoding_of(const Storage& train) {
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
   encoding.reconstructs = train.targets_are_features;
-  encoding.predicts_tokens = train.classes_are_tokens;
+  encoding.token_labels = train.token_labels;
   if (train.masker) encoding.masking = train.masker->masking();
   encoding.class_names = train.class_names;
   encoding.feature_names = train.feature_names;
@@ -222,10 +231,12 @@ void encode_texts(Sections& sections, const TextTokenizer& tokenizer, const Enco
   use_characters(*sections.train->rows, characters, "data.train");
   if (Storage* const other = sections.other()) use_characters(*other->rows, characters, "data.eval");
   if (!characters.empty()) encoding.vocabulary = std::ssize(characters);
+  if (encoding.predicts_tokens()) encoding.outputs = encoding.vocabulary;
 }
 
-Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, const Encoding* known,
-                       bool has_recipe, const std::optional<Masking>& masking) {
+Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels,
+                       std::optional<int64_t> ignore_index, const Encoding* known, bool has_recipe,
+                       const std::optional<Masking>& masking) {
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec.train, spec.tokens), known);
   Sections sections;
@@ -234,7 +245,8 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
                       .has_recipe = has_recipe,
                       .normalized = spec.normalize != schema::Normalize::kNone,
                       .tokenizer = tokenizer ? &*tokenizer : nullptr,
-                      .masking = masking};
+                      .masking = masking,
+                      .ignore_index = ignore_index};
   sections.train = std::make_shared<Storage>(read(spec.train, sections.options, buffer, "data.train"));
   sections.files = sections.train->files;
   Encoding& encoding = sections.encoding = encoding_of(*sections.train);
@@ -248,7 +260,8 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
     sections.eval = std::make_shared<Storage>(read(*spec.eval, options, buffer, "data.eval"));
     append(sections.files, sections.eval->files);
     about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
-    if (encoding.predicts_tokens) merge_vocabularies(encoding, *sections.train, *sections.eval);
+    encoding.vocabulary = std::max(encoding.vocabulary, sections.eval->vocabulary);
+    if (encoding.predicts_tokens()) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
     about_key("data.split", [&] { split_train(sections, spec, seed); });
   }
@@ -340,6 +353,20 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
   return LabelsAs::kAuto;
 }
 
+// Tokens are the labels if the objective says so, or if the model can predict nothing else.
+LabelsAs labels_of(const schema::Recipe& recipe) {
+  const schema::ModelSpec& model = recipe.model;
+  const schema::DatasetSpec& train = recipe.data.train;
+  const bool are_arrays = train.format == schema::DataFormat::kNpy || train.format == schema::DataFormat::kSafetensors;
+  if (!are_arrays && !has_text_rows(train)) return labels_as(recipe.train);
+  const std::optional<schema::Objective>& objective = recipe.train.objective;
+  if (masking_of(recipe.train)) return LabelsAs::kTokens;
+  if (objective || model.type == schema::ModelType::kGpt || model.type == schema::ModelType::kLlama)
+    return LabelsAs::kNextTokens;
+  const bool fills_in = model.type == schema::ModelType::kEncoder && model.head == schema::ModelHead::kMaskedLm;
+  return fills_in && are_arrays ? LabelsAs::kTokens : labels_as(recipe.train);
+}
+
 std::optional<Masking> masking_of(const schema::TrainSpec& train) {
   if (!train.objective || train.objective->type != schema::ObjectiveType::kMaskedLm) return std::nullopt;
   return Masking{.probability = train.objective->probability, .whole_word = train.objective->whole_word};
@@ -347,7 +374,11 @@ std::optional<Masking> masking_of(const schema::TrainSpec& train) {
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
           const Encoding* known, bool has_recipe, const std::optional<Masking>& masking) {
-  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), known, has_recipe, masking);
+  Sections sections =
+      read_sections(spec, seed, needed_labels(spec, labels, known), ignore_index, known, has_recipe, masking);
+  // Arrays that are prepared for transformers mark what has no label with kNoLabel.
+  const bool is_prepared = !sections.train->tokens.empty() && sections.train->label_kind == LabelKind::kClass;
+  if (is_prepared && !ignore_index) ignore_index = kNoLabel;
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
   std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
@@ -377,6 +408,18 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
 
 namespace {
 
+// Labels that are tokens must be in the vocabulary, or ignored.
+void check_token_labels(const Dataset& set, const Encoding& encoding) {
+  const Storage& storage = set.storage();
+  if (storage.token_labels == TokenLabels::kNone) return;
+  const auto is_label = [&](int64_t id) { return id == kNoLabel || (id >= 0 && id < encoding.outputs); };
+  const auto wrong = std::ranges::find_if_not(storage.classes, is_label);
+  RUN_CHECK(wrong == storage.classes.end(), ErrorKind::kData,
+            "{}: sample {}: the label {} is no token: expected 0 to {}, or {} for a token without label", set.name(),
+            (wrong - storage.classes.begin()) / storage.sequence, *wrong, encoding.outputs - 1,
+            encoding.ignore_index.value_or(kNoLabel));
+}
+
 // Targets of a loss of probabilities. Those of a stream are not in memory, and synthetic ones are any numbers.
 void check_probabilities(const Dataset& set, schema::Loss loss, const ReadOptions& options) {
   const LargeArray<float>& targets = set.storage().targets;
@@ -399,10 +442,16 @@ Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe, 
     if (spec.eval) spec.eval->planned_samples.reset();
   }
   Data data = about_key("data.train", [&] {
-    return load(spec, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe, masking_of(train));
+    return load(spec, data_seed(recipe), labels_of(recipe), train.ignore_index, known, has_recipe, masking_of(train));
   });
+  if (!data.train.storage().tokens.empty()) {  // prepared arrays do not say how many tokens there are
+    data.encoding.vocabulary = std::max(data.encoding.vocabulary, recipe.model.vocabulary.value_or(0));
+    if (data.encoding.predicts_tokens()) data.encoding.outputs = data.encoding.vocabulary;
+    check_token_labels(data.train, data.encoding);
+    if (data.eval) check_token_labels(*data.eval, data.encoding);
+  }
   // Rows of the model's embedding that no token has are outputs, but never labels.
-  if (data.encoding.predicts_tokens && recipe.model.vocabulary)
+  if (data.encoding.predicts_tokens() && recipe.model.vocabulary)
     data.encoding.outputs = std::max(data.encoding.outputs, *recipe.model.vocabulary);
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
@@ -443,11 +492,15 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   if (predicts) options.offsets = offsets_of(encoding, spec.scale.value_or(1));
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
+  RUN_CHECK(storage->tokens.empty() || storage->vocabulary <= encoding.vocabulary, ErrorKind::kData,
+            "{}: token ids go up to {}, but the model of the run has {} tokens", name, storage->vocabulary - 1,
+            encoding.vocabulary);
   if (storage->rows) use_characters(*storage->rows, encoding.texts->characters, name);
-  storage->classes_are_tokens ? use_vocabulary(*storage, encoding.class_names, name)
-                              : use_classes(*storage, encoding, name);
+  storage->token_labels != TokenLabels::kNone ? use_vocabulary(*storage, encoding.class_names, name)
+                                              : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
   const Dataset set(std::move(name), storage, {}, encoding);
+  check_token_labels(set, encoding);
   if (encoding.normalize != schema::Normalize::kNone) check_normalized(set, *storage, predicts);
   return set;
 }

@@ -29,8 +29,12 @@ struct Data {
 using SharedData = std::shared_ptr<const Data>;
 
 // Required kind of labels. kAuto: texts and, as are_classes() says, whole numbers are classes; other numbers are
-// targets. kNames: class names. kFeatures: labels are not read; the targets are the normalised features.
-enum class LabelsAs { kAuto, kClasses, kTargets, kNames, kFeatures };
+// targets. kNames: class names. kFeatures: labels are not read; the targets are the normalised features. kNextTokens,
+// kTokens: as TokenLabels::kNext and kOwn; data without tokens are read as with kAuto.
+enum class LabelsAs { kAuto, kClasses, kTargets, kNames, kFeatures, kNextTokens, kTokens };
+constexpr bool are_tokens(LabelsAs labels) {
+  return labels == LabelsAs::kNextTokens || labels == LabelsAs::kTokens;
+}
 // Returns what train.task requires, or else the loss.
 LabelsAs labels_as(const schema::TrainSpec& train);
 // Returns how train.objective masks tokens; none if it does not.

@@ -35,7 +35,7 @@ Storage read_npy(const schema::DatasetSpec& spec, const ReadOptions& options) {
 }  // namespace
 
 const DataFormatDef kNpyFormat{.format = schema::DataFormat::kNpy,
-                               .sources = kArrayFiles,
+                               .sources = kNamedArrayFiles,
                                .read = read_npy,
                                .stream = kNotStreamed,
                                .sample_count = kNoSampleCount};

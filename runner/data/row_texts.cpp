@@ -13,13 +13,14 @@ RowTexts::RowTexts(Storage& storage, const ReadOptions& options, const std::stri
     : storage_(storage), options_(options), file_(file) {
   RUN_CHECK(options.tokenizer != nullptr, ErrorKind::kRecipe, "{}: text columns need data.tokens", file);
   storage.rows.emplace();
+  storage.masker = options.masker();
 }
 
 void RowTexts::add(std::span<const std::string> texts, int64_t line, const std::string& rejection) {
   if (!rejection.empty()) return reject(rejection);
   empty_ += std::ranges::all_of(texts, [](const std::string& text) { return trim(text).empty(); });
   try {
-    options_.tokenizer->add(texts, *storage_.rows);
+    options_.tokenizer->add(texts, options_.labels == LabelsAs::kNextTokens, *storage_.rows);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     if (options_.predicts) return reject(error.message());
@@ -37,6 +38,7 @@ void RowTexts::finish() {
   storage_.vocabulary = options_.tokenizer->finish(*storage_.rows);
   storage_.feature_shape = backends::Shape{options_.tokenizer->max_length()};
   storage_.feature_names.clear();
+  if (are_tokens(options_.labels)) storage_.use_tokens_as_labels(options_.labels);
   if (empty_ > 0)
     storage_.warnings.push_back(
         fmt::format("{} of {} rows {} no text", empty_, storage_.samples, empty_ == 1 ? "has" : "have"));

@@ -1,10 +1,12 @@
-// Reads safetensors data sets: the tensors `features` and `labels` of one file.
+// Reads safetensors data sets: the tensors `features` and `labels` of one file; or `input_ids`, perhaps
+// `attention_mask` and `token_type_ids`, and `labels`.
 #include "runner/formats/safetensors.h"
 
 #include <cstring>
 #include <optional>
 
 #include "runner/data/array.h"
+#include "runner/data/token_arrays.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -30,7 +32,15 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     return array;
   };
   Storage storage;
-  take_features(storage, array_of("features"), spec.scale, options);
+  const auto has = [&](const char* name) { return file.find(name) != nullptr; };
+  if (has("features") || !has(kIdsName)) {
+    take_features(storage, array_of("features"), spec.scale, options);
+  } else {
+    take_tokens(storage, array_of(kIdsName));
+    if (has(kMaskName)) take_ids(storage, array_of(kMaskName), kMaskName, 2);
+    if (has(kSegmentsName)) take_ids(storage, array_of(kSegmentsName), kSegmentsName, 0);
+  }
+  if (!has("labels") && take_tokens_as_labels(storage, options)) return storage;
   if (!options.predicts && options.labels != LabelsAs::kFeatures) take_labels(storage, array_of("labels"), options);
   return storage;
 }

@@ -10,8 +10,21 @@
 
 namespace runner::data {
 
+std::shared_ptr<const TokenMasker> ReadOptions::masker() const {
+  if (!masking) return nullptr;
+  return about_key("train.objective",
+                   [&] { return std::make_shared<const TokenMasker>(*masking, tokenizer->for_masking(*masking)); });
+}
+
 std::string ReadOptions::remedy(std::string_view setting, std::string_view change) const {
   return std::string(has_recipe ? setting : change);
+}
+
+void Storage::use_tokens_as_labels(LabelsAs as) {
+  label_kind = LabelKind::kClass;
+  token_labels = as == LabelsAs::kNextTokens ? TokenLabels::kNext : TokenLabels::kOwn;
+  sequence = width();
+  outputs = vocabulary;
 }
 
 void Storage::read_row(int64_t row, std::span<float> out) const {
@@ -48,12 +61,13 @@ void Storage::read_further(size_t input, int64_t row, std::span<int64_t> out) co
 
 void Storage::read_tokens(int64_t row, std::span<int64_t> out) const {
   if (rows.has_value()) {
-    const int64_t length = rows->length(row);
-    std::copy_n(rows->ids.begin() + rows->begin(row), length, out.begin());
-    std::ranges::fill(out.subspan(static_cast<size_t>(length)), rows->padding_id);
+    rows->read(row, 0, rows->padding_id, out);
     return;
   }
-  text.read(row * text.stride, out);
+  if (!tokens.empty())
+    std::copy_n(tokens.begin() + row * std::ssize(out), out.size(), out.begin());
+  else
+    text.read(row * text.stride, out);
 }
 
 void TokenText::read(int64_t at, std::span<int64_t> out) const {
@@ -67,10 +81,12 @@ void TokenText::read(int64_t at, std::span<int64_t> out) const {
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   if (rule.has_value()) {
     out[0] = rule->label(row);
-  } else if (classes_are_tokens) {
-    text.read(row * text.stride + text.label_shift, out);
-  } else {
+  } else if (!classes.empty()) {
     std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());
+  } else if (rows) {
+    rows->read(row, token_labels == TokenLabels::kNext ? 1 : 0, kNoLabel, out);
+  } else {
+    text.read(row * text.stride + text.label_shift, out);
   }
 }
 

@@ -38,6 +38,12 @@ struct ReadOptions {
   const TextTokenizer* tokenizer = nullptr;  // of data.tokens; null without text columns
   std::optional<Masking> masking = {};       // of texts
 
+  std::optional<int64_t> ignore_index = {};  // train.ignore_index
+
+  // Whether the rows of a table have a label.
+  bool reads_labels() const { return !predicts && labels != LabelsAs::kFeatures && !are_tokens(labels); }
+  // Returns the masker for the tokenizer; null without masking. Throws Error(kRecipe) as TextTokenizer::for_masking().
+  std::shared_ptr<const TokenMasker> masker() const;
   // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
   std::string remedy(std::string_view setting, std::string_view change) const;
 };
@@ -88,12 +94,13 @@ struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
   // The features are in exactly one of these members.
-  LargeArray<float> values;   // (samples, …), scaled; NaN marks a missing value until it is filled
-  LargeArray<uint8_t> bytes;  // (samples, …); scaled when read
+  LargeArray<float> values;    // (samples, …), scaled; NaN marks a missing value until it is filled
+  LargeArray<uint8_t> bytes;   // (samples, …); scaled when read
+  LargeArray<int32_t> tokens;  // (samples, T) ids of prepared arrays
   std::optional<Synthetic> rule;
   std::optional<StreamedSource> stream;                 // includes the labels
   TokenText text;                                       // includes the labels
-  std::optional<TokenRows> rows;                        // texts of text columns
+  std::optional<TokenRows> rows;                        // texts of text columns or lines
   float scale = 1;                                      // factor for `bytes`
   std::vector<IdInput> more_inputs;                     // not of a stream
   std::shared_ptr<const TokenMasker> masker = nullptr;  // null without Encoding::masking
@@ -103,10 +110,11 @@ struct Storage {
   // (samples, label_width): whole numbers as read, or positions in class_names; after encode_labels() the classes of
   // the encoding.
   LargeArray<int64_t> classes;
-  LabelCounts label_counts;                             // of the same labels
-  LargeArray<float> targets;                            // (samples, outputs)
-  bool targets_are_features = false;                    // then `targets` is empty
-  bool classes_are_tokens = false;                      // as Encoding::predicts_tokens; then `classes` is empty
+  LabelCounts label_counts;           // of the same labels
+  LargeArray<float> targets;          // (samples, outputs)
+  bool targets_are_features = false;  // then `targets` is empty
+  // As in Encoding. Then `classes` has the labels of prepared arrays, or is empty: they follow from the tokens.
+  TokenLabels token_labels = TokenLabels::kNone;
   int64_t outputs = 0;                                  // number of classes, or of targets per sample
   std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()
 
@@ -125,6 +133,10 @@ struct Storage {
   int64_t width() const { return feature_shape.elements(); }
   // Whether the samples are windows of one text, which may overlap, rather than rows.
   bool is_windowed() const { return text.stride > 0; }
+  // Makes the tokens of each sample, of which `as` says which, its labels.
+  void use_tokens_as_labels(LabelsAs as);
+  // Whether each token has a label, of labels that are tokens.
+  bool is_every_token_labelled() const { return is_windowed() && !masker; }
   // The inputs in addition to the features or tokens.
   std::vector<SampleInput> further_inputs() const;
   // Number of class labels per sample.
@@ -135,7 +147,7 @@ struct Storage {
   void read_tokens(int64_t row, std::span<int64_t> out) const;
   // Writes an input of further_inputs() of a row. `out`: as for the tokens, or of the shape of the input.
   void read_further(size_t input, int64_t row, std::span<int64_t> out) const;
-  // Writes the classes of a row. `out`: (label_width) i64.
+  // Writes the classes of a row. `out`: (label_width) i64; for rows of texts, as for the tokens.
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };
 

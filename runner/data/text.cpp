@@ -208,12 +208,9 @@ Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, i
   check_samples(storage.samples, tokens, spec, options);
   storage.feature_shape = backends::Shape{spec.sequence_length};
   storage.text.stride = stride_of(spec);
-  storage.sequence = spec.sequence_length;
-  storage.label_kind = LabelKind::kClass;
   if (vocabulary == 0) storage.class_names = seen.names();
   storage.vocabulary = vocabulary > 0 ? vocabulary : std::ssize(storage.class_names);
-  storage.outputs = storage.vocabulary;
-  storage.classes_are_tokens = true;
+  storage.use_tokens_as_labels(options.masking ? LabelsAs::kTokens : LabelsAs::kNextTokens);
   return storage;
 }
 
@@ -243,15 +240,8 @@ std::vector<std::string_view> documents_of(std::string_view text, std::string_vi
   return documents;
 }
 
-std::shared_ptr<const TokenMasker> masker_of(const ReadOptions& options) {
-  if (!options.masking) return nullptr;
-  return about_key("train.objective", [&] {
-    return std::make_shared<const TokenMasker>(*options.masking, options.tokenizer->for_masking(*options.masking));
-  });
-}
-
 Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& options) {
-  std::shared_ptr<const TokenMasker> masker = masker_of(options);
+  std::shared_ptr<const TokenMasker> masker = options.masker();
   std::vector<uint32_t> all;
   for (const std::string& path : files_at(spec.path)) {
     formats::InputFile input(path);
@@ -371,6 +361,10 @@ constexpr StreamDef kTextStream{.count = count_text_samples,
 
 bool has_tokenizer(const schema::DatasetSpec& spec) {
   return spec.tokens != kCharactersWord && spec.tokens != kBytesWord && spec.tokens != kIdsWord;
+}
+
+bool has_text_rows(const schema::DatasetSpec& spec) {
+  return !spec.text_columns.empty() || spec.format == schema::DataFormat::kLines;
 }
 
 std::string tokenizer_path(const schema::DataSpec& spec) {

@@ -1,5 +1,6 @@
 #include "runner/data/text_codec.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -13,23 +14,36 @@
 namespace runner::data {
 namespace {
 
-std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const schema::DatasetSpec& train) {
+std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const schema::DataSpec& data) {
   if (!encoding.class_names.empty()) return text::characters_tokenizer(encoding.class_names);
-  if (!has_tokenizer(train)) {
-    if (train.tokens == "bytes") return text::bytes_tokenizer();
-    return std::nullopt;
-  }
-  const TextTokenizer opened({.tokenizer = train.tokens}, encoding.texts ? &*encoding.texts : nullptr);
+  if (encoding.texts && !encoding.texts->characters.empty())
+    return text::characters_tokenizer(encoding.texts->characters);
+  if ((data.tokens ? data.tokens->tokenizer : data.train.tokens) == "bytes") return text::bytes_tokenizer();
+  const std::string path = tokenizer_path(data);
+  if (path.empty()) return std::nullopt;
+  const TextTokenizer opened({.tokenizer = path}, encoding.texts ? &*encoding.texts : nullptr);
   return *opened.tokenizer();
+}
+
+// Returns a text with the special tokens that the tokenizer puts before it, without those after it.
+std::vector<int32_t> begun(const text::Tokenizer& tokenizer, const std::vector<int32_t>& text) {
+  std::vector<int32_t> whole = tokenizer.with_specials(text).ids;
+  auto begin = whole.begin();
+  while (!std::equal(text.begin(), text.end(), begin)) ++begin;
+  whole.erase(begin + std::ssize(text), whole.end());
+  return whole;
 }
 
 }  // namespace
 
-TextCodec::TextCodec(const Encoding& encoding, const schema::DatasetSpec& train)
-    : vocabulary_(encoding.vocabulary), tokenizer_(tokenizer_of(encoding, train)) {}
+TextCodec::TextCodec(const Encoding& encoding, const schema::DataSpec& data)
+    : vocabulary_(encoding.vocabulary),
+      are_rows_(has_text_rows(data.train)),
+      tokenizer_(tokenizer_of(encoding, data)) {}
 
 std::vector<int32_t> TextCodec::encode(std::string_view text) const {
   std::vector<int32_t> ids = tokenizer_ ? tokenizer_->encode(text) : ids_of(text);
+  if (are_rows_) ids = begun(*tokenizer_, ids);
   if (ids.empty() && end_token()) ids.push_back(*end_token());
   RUN_CHECK(!ids.empty(), ErrorKind::kUsage, "the prompt has no tokens; give at least one {}",
             tokenizer_ ? "character" : "token id");

@@ -16,16 +16,17 @@ namespace runner::data {
 
 class TextCodec {
  public:
-  // `encoding`: of data whose labels are the next tokens. `train`: their section of the recipe. Throws Error(kData) if
+  // `encoding`: of data whose labels are the next tokens. `data`: their section of the recipe. Throws Error(kData) if
   // the files of the tokenizer are missing, damaged, or have changed.
-  TextCodec(const Encoding& encoding, const schema::DatasetSpec& train);
+  TextCodec(const Encoding& encoding, const schema::DataSpec& data);
 
   // Null if the data are token ids; a text is then a list of ids, "1 2 3".
   const text::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   // The token that ends a text; none without one.
   std::optional<int32_t> end_token() const { return tokenizer_ ? tokenizer_->end_token() : std::nullopt; }
 
-  // Returns the tokens of a text to continue, at least one: that of the end of a text for an empty one. Throws
+  // Returns the tokens of a text to continue, as a sample begins with them: at least one, that of the end of a text for
+  // an empty one. Throws
   // Error(kUsage) if there is none, and Error(kData) if the text has a character that the model does not know, or
   // something else than ids.
   std::vector<int32_t> encode(std::string_view text) const;
@@ -35,6 +36,7 @@ class TextCodec {
   std::vector<int32_t> ids_of(std::string_view text) const;
 
   const int64_t vocabulary_;
+  const bool are_rows_;  // whether samples begin with special tokens of the tokenizer
   std::optional<text::Tokenizer> tokenizer_;
 };
 

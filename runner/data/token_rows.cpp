@@ -112,7 +112,7 @@ std::vector<int32_t> TextTokenizer::encode(std::string_view text) const {
   return tokenizer_ ? tokenizer_->encode(text) : code_points(text);
 }
 
-void TextTokenizer::add(std::span<const std::string> texts, TokenRows& rows) const {
+void TextTokenizer::add(std::span<const std::string> texts, bool ends, TokenRows& rows) const {
   const bool is_pair = texts.size() > 1;
   std::vector<int32_t> first = encode(texts[0]), second;
   if (is_pair) second = encode(texts[1]);
@@ -134,6 +134,11 @@ void TextTokenizer::add(std::span<const std::string> texts, TokenRows& rows) con
     const text::Encoding whole = is_pair ? tokenizer_->with_specials(first, second) : tokenizer_->with_specials(first);
     rows.ids.insert(rows.ids.end(), whole.ids.begin(), whole.ids.end());
     rows.segments.insert(rows.segments.end(), whole.types.begin(), whole.types.end());
+    const std::optional<int32_t> end = tokenizer_->end_token();
+    if (ends && end && whole.ids.size() < length && (whole.ids.empty() || whole.ids.back() != *end)) {
+      rows.ids.push_back(*end);
+      rows.segments.push_back(0);
+    }
   } else {
     rows.ids.insert(rows.ids.end(), first.begin(), first.end());
     rows.ids.insert(rows.ids.end(), second.begin(), second.end());

@@ -26,6 +26,12 @@ struct TokenRows {
 
   int64_t begin(int64_t row) const { return row == 0 ? 0 : ends[static_cast<size_t>(row) - 1]; }
   int64_t length(int64_t row) const { return ends[static_cast<size_t>(row)] - begin(row); }
+  // Writes the tokens of a row from the `skipped`-th on, and then `rest`.
+  void read(int64_t row, int64_t skipped, int64_t rest, std::span<int64_t> out) const {
+    const int64_t count = std::max<int64_t>(length(row) - skipped, 0);
+    std::copy_n(ids.begin() + begin(row) + skipped, count, out.begin());
+    std::ranges::fill(out.subspan(static_cast<size_t>(count)), rest);
+  }
 };
 
 // Numbers the characters of rows by the vocabulary `characters`. Throws Error(kData) naming `name` if a row has another
@@ -50,9 +56,10 @@ class TextTokenizer {
   // The encoding, without the characters.
   const TextEncoding& encoding() const { return encoding_; }
   int64_t max_length() const { return spec_.max_length; }
-  // Appends a row: one text, or a pair. The ids of characters are their code points until finish(). Throws Error(kData)
-  // for a text that is not UTF-8, and if the text to be cut is too short for it.
-  void add(std::span<const std::string> texts, TokenRows& rows) const;
+  // Appends a row: one text, or a pair. `ends`: an end token follows unless the row has one or the text was cut. The
+  // ids of characters are their code points until finish(). Throws Error(kData) for a text that is not UTF-8, and if
+  // the text to be cut is too short for it.
+  void add(std::span<const std::string> texts, bool ends, TokenRows& rows) const;
   // Appends the ids of documents with the end token between two of them. Throws Error(kData) if the tokenizer has no
   // end token, and for a text that is not UTF-8.
   void add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const;

@@ -438,8 +438,8 @@ class LuaHooks : public train::Hooks {
   static void set_data(lua_State* state, const data::Encoding& encoding) {
     const auto push_text = [&](const std::string& text) { lua_pushlstring(state, text.data(), text.size()); };
     const auto push_number = [&](double value) { lua_pushnumber(state, value); };
-    set_list(state, "classes", encoding.predicts_tokens ? std::vector<std::string>() : encoding.classes(), push_text);
-    set_list(state, "vocabulary", encoding.predicts_tokens ? encoding.class_names : std::vector<std::string>(),
+    set_list(state, "classes", encoding.predicts_tokens() ? std::vector<std::string>() : encoding.classes(), push_text);
+    set_list(state, "vocabulary", encoding.predicts_tokens() ? encoding.class_names : std::vector<std::string>(),
              push_text);
     const bool standard = encoding.normalize == schema::Normalize::kStandard;
     lua_newtable(state);

@@ -223,7 +223,8 @@ void check_encoder(const schema::ModelSpec& spec, const data::Encoding& data) {
 std::string labels_text(const data::Encoding& data) {
   const bool per_token = data.has_token_labels();
   if (data.masking) return "masked tokens as labels";
-  if (data.predicts_tokens) return "the next token as the label of each token";
+  if (data.token_labels == data::TokenLabels::kOwn) return "tokens as labels";
+  if (data.predicts_tokens()) return "the next token as the label of each token";
   if (data.label_kind == data::LabelKind::kTarget)
     return fmt::format("{} per sample", count_text(data.outputs, "number"));
   return per_token ? fmt::format("one of {} per token", count_text(data.outputs, "class")) : "a class per sample";
@@ -231,7 +232,7 @@ std::string labels_text(const data::Encoding& data) {
 
 void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   const bool is_class = data.label_kind == data::LabelKind::kClass, per_token = data.has_token_labels();
-  const bool predicts_next = data.predicts_tokens && !data.masking;
+  const bool predicts_next = data.token_labels == data::TokenLabels::kNext;
   const auto expect = [&](bool fits, const std::string& needed) {
     const bool can_mask = spec.head == ModelHead::kMaskedLm && predicts_next;
     RUN_CHECK(fits, ErrorKind::kRecipe, "model.head {} needs {} as label, but data.train has {}{}", name_of(spec.head),
@@ -241,7 +242,7 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
     case ModelHead::kClassification: return expect(is_class && !per_token, "a class per sample");
     case ModelHead::kRegression: return expect(!is_class && !per_token, "numbers per sample");
     case ModelHead::kTokenClassification:
-      return expect(is_class && per_token && !data.predicts_tokens, "a class per token");
+      return expect(is_class && per_token && !data.predicts_tokens(), "a class per token");
     case ModelHead::kMaskedLm:
       return expect(is_class && per_token && !predicts_next && data.outputs == vocabulary_of(spec, data),
                     fmt::format("one of {} tokens per masked token", vocabulary_of(spec, data)));

@@ -39,7 +39,7 @@ json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe,
 }
 
 void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
-  if (data.predicts_tokens || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
+  if (data.predicts_tokens() || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
     return;
   const std::vector<std::string> names = data.classes();
   json::Object names_by_id, ids_by_name;
@@ -74,7 +74,7 @@ std::string config_text(const schema::ReadResult& recipe, const data::Encoding& 
     for (const std::string& name : key.names) add(config, name, value);
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
-  if (data.predicts_tokens && data::tokenizer_path(recipe.recipe.data).empty())
+  if (data.predicts_tokens() && data::tokenizer_path(recipe.recipe.data).empty())
     for (const char* const token : {"bos_token_id", "eos_token_id"}) config.emplace_back(token, json::Value());
   add_classes(config, spec, data);
   return json::text(config);

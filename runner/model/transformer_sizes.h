@@ -31,11 +31,12 @@ inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& dat
   RUN_CHECK(spec.head_width || spec.width % spec.heads == 0, ErrorKind::kRecipe,
             "model.width is {}, which {} heads do not divide", spec.width, spec.heads);
   const int64_t tokens = data.feature_shape[0], context = context_of(spec, data);
-  const bool has_text_columns = data.texts && !data.predicts_tokens;
+  const bool has_mask = !data.more_inputs.empty(), has_rows = data.texts && has_mask;
+  const std::string key = has_rows ? "data.tokens.max_length" : "data.train.sequence_length";
   RUN_CHECK(tokens <= context, ErrorKind::kRecipe,
-            "model.context is {0}, but samples of data.train have {1}{2} tokens; use {3}={0} or a larger context",
-            context, has_text_columns ? "up to " : "", tokens,
-            has_text_columns ? "data.tokens.max_length" : "data.train.sequence_length");
+            "model.context is {}, but samples of data.train have {}{} tokens; use {} or a larger context", context,
+            has_rows ? "up to " : "", tokens,
+            has_mask && !has_rows ? "shorter samples" : fmt::format("{}={}", key, context));
   const int64_t rows = vocabulary_of(spec, data);
   RUN_CHECK(rows >= data.vocabulary, ErrorKind::kRecipe, "model.vocabulary is {}, but data.train has {} tokens", rows,
             data.vocabulary);

@@ -128,7 +128,7 @@ std::string failed(json::Object document, const Error& error) {
 
 // Labels of the classes, by their index; null if the labels are not classes.
 json::Value classes_json(const data::Encoding& encoding) {
-  if (encoding.label_kind != data::LabelKind::kClass || encoding.predicts_tokens) return {};
+  if (encoding.label_kind != data::LabelKind::kClass || encoding.predicts_tokens()) return {};
   if (encoding.has_names()) return json::list_of(encoding.class_names);
   json::List labels;
   for (int64_t i = 0; i < encoding.outputs; ++i)

@@ -84,7 +84,7 @@ json::Value labels_json(const data::Data& data) {
   if (!data.class_counts.empty()) samples = json::list_of(data.class_counts);
   if (encoding.ignore_index) ignored = *encoding.ignore_index;
   return json::Object{{"task", encoding.label_kind == data::LabelKind::kClass ? "classification" : "regression"},
-                      {"classes", encoding.predicts_tokens ? json::Value() : json::list_of(encoding.classes())},
+                      {"classes", encoding.predicts_tokens() ? json::Value() : json::list_of(encoding.classes())},
                       {"samples", std::move(samples)},
                       {"ignored", std::move(ignored)}};
 }

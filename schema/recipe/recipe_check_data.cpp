@@ -38,6 +38,17 @@ void check_headless(const CheckContext& c, const std::string& path) {
   }
 }
 
+// Whether the labels of data that have tokens are the next tokens.
+bool predicts_next_tokens(const CheckContext& c) {
+  const std::optional<std::string_view> model = c.settings.text("model.type");
+  return model == "gpt" || model == "llama" || c.settings.text("train.objective.type") == "causal_lm";
+}
+
+// Whether the section has texts in rows or lines, which data.tokens makes samples of.
+bool has_text_rows(const CheckContext& c, const std::string& path) {
+  return c.has(path + ".text") || c.settings.text(path + ".format") == "lines";
+}
+
 // Labels of files that need them, unless the model predicts its inputs.
 void check_targets(const CheckContext& c, const std::string& path) {
   const std::string labels = path + ".labels", targets = path + ".targets";
@@ -48,7 +59,8 @@ void check_targets(const CheckContext& c, const std::string& path) {
   if (path != "data.train" && !reconstructs && c.settings.text(targets) == "features")
     c.fault(ErrorId::kNeedsOption, targets, fmt::format("{} is features, but data.train has labels", targets),
             "set data.train.targets: features, or remove this");
-  if (c.applies(labels) && !reconstructs && !c.has(labels) && !c.has(targets))
+  const bool predicts_inputs = c.has(path + ".inputs") && predicts_next_tokens(c);
+  if (c.applies(labels) && !reconstructs && !predicts_inputs && !c.has(labels) && !c.has(targets))
     c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing", labels),
             fmt::format("a path: file with the labels; an autoencoder, which needs none, has {}: features", targets));
 }
@@ -59,8 +71,7 @@ void check_decimal(const CheckContext& c, const std::string& path) {
     c.fault(ErrorId::kOutOfRange, path + ".decimal", fmt::format("{}.decimal must be . or ,; got {}", path, decimal));
 }
 
-// Text columns and what has no effect on them.
-void check_texts(const CheckContext& c, const std::string& path) {
+void check_columns(const CheckContext& c, const std::string& path) {
   const Setting* const columns = c.settings.find(path + ".text");
   if (columns == nullptr) return;
   constexpr size_t kMost = 2;
@@ -70,18 +81,26 @@ void check_texts(const CheckContext& c, const std::string& path) {
             fmt::format("{}.text must have one column, or two for pairs; got {}", path, count));
   if (c.settings.text(path + ".missing") == "mean")
     c.fault(ErrorId::kConflictingKeys, path + ".missing", "texts have no mean", "use missing: drop");
-  if (path != "data.train") return;
+}
+
+// Texts in rows or lines, and what has no effect on them.
+void check_texts(const CheckContext& c, const std::string& path) {
+  check_columns(c, path);
+  if (path != "data.train" || !has_text_rows(c, path)) return;
+  const Setting* const columns = c.settings.find(path + ".text");
   if (!c.has("data.tokens"))
-    c.fault(ErrorId::kMissingKey, path + ".text", "data.tokens is missing, which says how texts become tokens",
-            "add data.tokens: {tokenizer: PATH}");
+    c.fault(ErrorId::kMissingKey, columns != nullptr ? path + ".text" : path + ".format",
+            "data.tokens is missing, which says how texts become tokens", "add data.tokens: {tokenizer: PATH}");
   if (c.changes_default("data.normalize"))
     c.fault(ErrorId::kConflictingKeys, "data.normalize", "data.normalize needs numbers, but data.train has texts",
             "remove it");
   if (c.settings.is_true("data.stream"))
-    c.fault(ErrorId::kConflictingKeys, "data.stream", "data.stream does not support text columns", "remove it");
-  if (count == 1 && c.settings.text("data.tokens.truncation") == "only_second")
+    c.fault(ErrorId::kConflictingKeys, "data.stream", "data.stream does not support text columns and lines",
+            "remove it");
+  const bool has_pairs = columns != nullptr && columns->value.list()->size() > 1;
+  if (!has_pairs && c.settings.text("data.tokens.truncation") == "only_second")
     c.fault(ErrorId::kConflictingKeys, "data.tokens.truncation",
-            "data.tokens.truncation is only_second, but data.train.text has one column", "use longest_first");
+            "data.tokens.truncation is only_second, but samples of data.train have one text", "use longest_first");
 }
 
 // Keys of format: text that fit some kinds of tokens only.
@@ -113,32 +132,78 @@ void check_planned(const CheckContext& c) {
             "add it, or remove data.train.planned_samples");
 }
 
-void check_objective(const CheckContext& c) {
-  if (c.settings.text("train.objective.type") != "masked_lm" || c.broken("data.train")) return;
-  const std::string tokens(c.settings.text("data.train.tokens").value_or("characters"));
+// A masked token becomes the mask token of a tokenizer.
+void check_masking(const CheckContext& c) {
+  const bool has_rows = has_text_rows(c, "data.train");
+  const std::string key = has_rows ? "data.tokens.tokenizer" : "data.train.tokens";
+  const std::string tokens(c.settings.text(key).value_or(has_rows ? "" : "characters"));
   if (tokens == "characters" || tokens == "bytes" || tokens == "ids")
     c.fault(ErrorId::kNeedsOption, "train.objective.type",
-            fmt::format("train.objective masked_lm needs a tokenizer, which has a mask token; data.train.tokens is {}",
-                        tokens),
-            "set data.train.tokens to a tokenizer, such as the vocab.txt of a BERT");
+            fmt::format("train.objective masked_lm needs a tokenizer, which has a mask token; {} is {}", key, tokens),
+            fmt::format("set {} to a tokenizer, such as the vocab.txt of a BERT", key));
+}
+
+// Keys that have no effect if the labels of rows are their tokens.
+void check_rows_without_labels(const CheckContext& c) {
   if (c.has("train.ignore_index"))
+    c.fault(ErrorId::kConflictingKeys, "train.ignore_index",
+            "train.ignore_index cannot be set: the labels are the tokens of texts, and those without a label have -100",
+            "remove it");
+  for (const std::string_view label : {"data.train.label", "data.eval.label"})
+    if (c.settings.is_written(label))
+      c.fault(ErrorId::kConflictingKeys, label,
+              fmt::format("{} is not read: the labels are tokens of the texts", label), "remove it");
+}
+
+// Texts without labels, whose tokens are the labels.
+void check_objective(const CheckContext& c) {
+  if (c.broken("data.train")) return;
+  const std::optional<std::string_view> format = c.settings.text("data.train.format");
+  if (format == "lines" && !c.has("train.objective") && !predicts_next_tokens(c))
+    c.fault(ErrorId::kMissingKey, "data.train.format", "train.objective is missing: lines have no labels",
+            "causal_lm to predict each next token, or masked_lm as BERT is trained");
+  const bool has_rows = has_text_rows(c, "data.train");
+  if (has_rows && (c.has("train.objective") || predicts_next_tokens(c))) check_rows_without_labels(c);
+  const std::string type(c.settings.text("train.objective.type").value_or(""));
+  if (type.empty()) return;
+  const bool is_masked = type == "masked_lm";
+  const bool are_arrays = format == "npy" || format == "safetensors";
+  if (is_masked ? are_arrays : format == "npy" && !c.has("data.train.inputs"))
+    c.fault(ErrorId::kNeedsOption, "train.objective.type",
+            fmt::format("train.objective {} needs {}, but data.train.format is {}", type,
+                        is_masked ? "texts" : "data.train.inputs or texts", *format),
+            is_masked ? "remove it: the labels of prepared arrays say which tokens are masked" : "remove it");
+  else if (!has_rows && !are_arrays && format != "text")
+    c.fault(ErrorId::kNeedsOption, "train.objective.type",
+            fmt::format("train.objective {} needs texts, but data.train has none", type),
+            "name their column with data.train.text");
+  else if (is_masked)
+    check_masking(c);
+  if (is_masked && !has_rows && c.has("train.ignore_index"))
     c.fault(ErrorId::kConflictingKeys, "train.ignore_index",
             "train.ignore_index cannot be set with train.objective masked_lm, whose tokens without a label have -100",
             "remove it");
 }
 
+// An npy section has features, or the named inputs of a model.
+void check_arrays(const CheckContext& c, const std::string& path) {
+  if (c.settings.text(path + ".format") == "npy")
+    c.missing_one_of(path, path + ".features", path + ".inputs", "a model of tokens needs inputs: {input_ids: FILE}");
+}
+
 void check_tokens(const CheckContext& c) {
   constexpr std::string_view kGrouped = "data.group_by_length";
-  if (c.settings.is_true(kGrouped) && !c.has("data.train.text") && !c.broken("data.train"))
-    c.fault(ErrorId::kNeedsOption, kGrouped, "data.group_by_length needs text columns, but data.train has none",
-            "remove it");
+  const bool lacks_texts = !has_text_rows(c, "data.train") && !c.broken("data.train");
+  if (c.settings.is_true(kGrouped) && lacks_texts)
+    c.fault(ErrorId::kNeedsOption, kGrouped,
+            "data.group_by_length needs text columns or lines, but data.train has none", "remove it");
   constexpr std::string_view kTokenizer = "data.tokens.tokenizer";
   const bool has_folder = c.has("model.pretrained") || c.broken("model.pretrained");
   if (c.complete && c.has("data.tokens") && !c.has(kTokenizer) && !c.broken(kTokenizer) && !has_folder)
     c.report.add(ErrorId::kMissingKey, c.settings.section("data.tokens")->place, kTokenizer,
                  fmt::format("{} is missing", kTokenizer),
                  "a folder, tokenizer.json or vocab.txt, or the word characters or bytes; model.pretrained needs none");
-  if (c.has("data.tokens") && !c.has("data.train.text") && !c.broken("data.train"))
+  if (c.has("data.tokens") && lacks_texts)
     c.fault(ErrorId::kNeedsOption, "data.tokens", "data.tokens needs text columns, but data.train has none",
             "name them with data.train.text");
 }
@@ -150,6 +215,7 @@ void check_dataset(const CheckContext& c, const std::string& path) {
   if (c.settings.text(path + ".header") == "false") check_headless(c, path);
   check_decimal(c, path);
   check_texts(c, path);
+  check_arrays(c, path);
   check_text_file(c, path);
 }
 

@@ -1,6 +1,7 @@
 // IDX, npy and safetensors: files written byte by byte, and damaged in every possible way.
 #include "runner/data/array.h"
 
+#include <array>
 #include <limits>
 
 #include "backends/tensor/float16.h"
@@ -47,6 +48,117 @@ class ArrayTest : public FileTest {
     return message_of([&] { read(format, features, some, options); });
   }
 };
+
+// Ids, a mask of floats and segments of bytes; labels of samples, of tokens, and tokens.
+class NamedInputsTest : public ArrayTest {
+ protected:
+  Storage read_inputs(const std::string& ids, const std::string& mask, const std::string& labels,
+                      LabelsAs as = LabelsAs::kAuto) {
+    return definition_of(DataFormat::kNpy).read(inputs(ids, mask, labels), {.labels = as});
+  }
+  // Without labels if they are empty.
+  DatasetSpec inputs(const std::string& ids, const std::string& mask, const std::string& labels) {
+    DatasetSpec spec = file_spec(DataFormat::kNpy, "", labels.empty() ? "" : write("l", labels));
+    spec.inputs = {.input_ids = write("i", ids),
+                   .attention_mask = write("m", mask),
+                   .token_type_ids = write("s", npy(dict("|u1", "(2, 3)"), {0, 0, 1, 0, 2, 2}))};
+    return spec;
+  }
+  std::string error_of(const std::string& ids, const std::string& mask, const std::string& labels) {
+    return message_of([&] { read_inputs(ids, mask, labels); });
+  }
+  static std::string numbers(const Ints& values, const char* shape = "(2, 3)") {
+    return npy(dict("<i8", shape), bytes_of(values));
+  }
+
+  const std::string ids_ = numbers({5, 6, 7, 9, 8, 0});
+  const std::string mask_ = npy(dict("<f4", "(2, 3)"), bytes_of(Floats{1, 1, 1, 1, 1, 0}));
+  const std::string labels_ = numbers({1, 0}, "(2,)");
+};
+
+TEST_F(NamedInputsTest, AreTokensAndFurtherInputs) {
+  const Storage s = read_inputs(ids_, mask_, labels_);
+  EXPECT_EQ(s.samples, 2);
+  EXPECT_EQ(s.vocabulary, 10);
+  EXPECT_EQ(s.sequence, 0);
+  EXPECT_EQ(s.classes, (Ints{1, 0}));
+  std::array<int64_t, 3> row{};
+  s.read_tokens(1, row);
+  EXPECT_EQ(row, (std::array<int64_t, 3>{9, 8, 0}));
+  const std::vector<SampleInput> more = s.further_inputs();
+  ASSERT_EQ(more.size(), 2u);
+  EXPECT_EQ(more[0], (SampleInput{"attention_mask", backends::DType::kI64, {3}, 2}));
+  EXPECT_EQ(more[1], (SampleInput{"token_type_ids", backends::DType::kI64, {3}, 3}));
+  s.read_further(0, 1, row);
+  EXPECT_EQ(row, (std::array<int64_t, 3>{1, 1, 0}));
+  s.read_further(1, 1, row);
+  EXPECT_EQ(row, (std::array<int64_t, 3>{0, 2, 2}));
+}
+
+TEST_F(NamedInputsTest, MayHaveALabelForEachToken) {
+  const std::string labels = numbers({-100, 6, -100, 9, -100, -100});
+  const Storage classes = read_inputs(ids_, mask_, labels);
+  EXPECT_EQ(classes.sequence, 3);
+  EXPECT_EQ(classes.label_counts, (LabelCounts{{-100, 4}, {6, 1}, {9, 1}}));
+  EXPECT_EQ(classes.token_labels, TokenLabels::kNone);
+  const Storage tokens = read_inputs(ids_, mask_, labels, LabelsAs::kTokens);
+  EXPECT_EQ(tokens.token_labels, TokenLabels::kOwn);  // keep their numbers
+  EXPECT_EQ(tokens.classes, (Ints{-100, 6, -100, 9, -100, -100}));
+}
+
+// As in causal models of transformers: the label at t belongs to the output at t - 1.
+TEST_F(NamedInputsTest, LabelsOfNextTokensAreShifted) {
+  const Storage given = read_inputs(ids_, mask_, numbers({5, -100, 7, 9, 8, -100}), LabelsAs::kNextTokens);
+  EXPECT_EQ(given.token_labels, TokenLabels::kNext);
+  EXPECT_EQ(given.classes, (Ints{-100, 7, -100, 8, -100, -100}));
+  const Storage without = read_inputs(ids_, mask_, "", LabelsAs::kNextTokens);
+  EXPECT_EQ(without.classes, (Ints{6, 7, -100, 8, -100, -100}));
+  EXPECT_TRUE(message_of([&] {
+                read_inputs(ids_, mask_, numbers({6, 7, -100, 8, 0, -100}), LabelsAs::kNextTokens);
+              })
+                  .ends_with("the label of each token is the next token; expected the token itself, as transformers "
+                             "takes it, which is shifted when it is read; leave labels out if every next token is to "
+                             "be predicted"));
+  EXPECT_TRUE(message_of([&] {
+                read_inputs(ids_, mask_, labels_, LabelsAs::kNextTokens);
+              }).ends_with("expected integers of shape (2, 3), the label of each token, got shape (2)"));
+}
+
+TEST_F(NamedInputsTest, LabelsWithoutAClassAreIgnored) {
+  schema::DataSpec spec;
+  spec.train = inputs(ids_, mask_, numbers({0, 1, -100, 1, -100, -100}));
+  const Data by_default = load(spec, 0);
+  EXPECT_EQ(by_default.encoding.ignored_label, -100);
+  EXPECT_EQ(by_default.encoding.outputs, 2);
+  EXPECT_EQ(by_default.class_counts, (std::vector<int64_t>{1, 2}));
+  const Data padding_is_class = load(spec, 0, LabelsAs::kAuto, 0);
+  EXPECT_EQ(padding_is_class.encoding.ignore_index, 0);
+  const Data tokens = load(spec, 0, LabelsAs::kTokens, 1);
+  EXPECT_EQ(tokens.train.storage().classes, (Ints{0, -100, -100, -100, -100, -100}));
+  EXPECT_EQ(tokens.encoding.ignored_label, -100);
+}
+
+TEST_F(NamedInputsTest, Errors) {
+  const auto expect = [&](const std::string& got, const std::string& end) { EXPECT_TRUE(got.ends_with(end)) << got; };
+  expect(error_of(numbers({1, 2}, "(2,)"), mask_, labels_), "expected shape (N, T) of token ids, got (2)");
+  expect(error_of(numbers({1, 2, 3, 4, -1, 0}), mask_, labels_),
+         "sample 1: token id -1 is not a whole number from 0 to 2147483646");
+  expect(error_of(ids_, numbers({1, 1}, "(2, 1)"), labels_), "expected shape (2, 3) like the token ids, got (2, 1)");
+  expect(error_of(ids_, numbers({1, 1, 1, 1, 2, 0}), labels_),
+         "sample 1: attention_mask 2 is not a whole number from 0 to 1");
+  expect(error_of(ids_, npy(dict("<f4", "(2, 3)"), bytes_of(Floats{1, 0.5, 1, 1, 1, 0})), labels_),
+         "sample 0: attention_mask 0.5 is not a whole number from 0 to 1");
+  expect(error_of(ids_, mask_, numbers({1, 0, 1}, "(3,)")), "expected 2 labels, one per sample, got 3");
+}
+
+TEST_F(NamedInputsTest, OfSafetensorsHaveTheSameNames) {
+  const std::string header = "{" + tensor_entry("input_ids", "I64", "[2,3]", "[0,48]") + "," +
+                             tensor_entry("labels", "I64", "[2]", "[48,64]") + "}";
+  const std::string file = safetensors(header, bytes_of(Ints{5, 6, 7, 9, 8, 0, 1, 0}));
+  const Storage s = read(DataFormat::kSafetensors, file, "");
+  EXPECT_EQ(s.vocabulary, 10);
+  EXPECT_EQ(s.classes, (Ints{1, 0}));
+}
 
 TEST_F(ArrayTest, KeepsTheDigitsOfLargeNumbers) {
   const std::string features = npy(dict("<i8", "(2, 2)"), bytes_of(Ints{1550083467346, 1, 1550083467847, 16777217}));

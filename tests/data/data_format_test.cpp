@@ -48,6 +48,8 @@ TEST_F(DataFormatTest, SourcesAreThePathsOfTheRecipe) {
       if (field.type == schema::FieldType::kPath && !is_tokenizer && std::ranges::count(formats, name) > 0)
         paths.emplace_back(field.name);
     }
+    for (const schema::Field& field : schema::fields_of("data.train.inputs"))  // of npy
+      if (name == "npy") paths.push_back("inputs." + std::string(field.name));
     const std::span<const Source> sources = def->sources;
     for (const Source& source : sources) keys.emplace_back(std::string_view(source.key));
     EXPECT_EQ(sorted(keys), sorted(paths)) << name;
@@ -71,8 +73,7 @@ TEST_F(DataFormatTest, PathsOfAnotherFile) {
   EXPECT_EQ(paths(schema::DataFormat::kCsv, "a,b.csv", false), (Names{"a,b.csv", "", ""}));
   EXPECT_EQ(paths(schema::DataFormat::kIdx, "f,l", false), (Names{"", "f", "l"}));
   EXPECT_EQ(paths(schema::DataFormat::kNpy, "f", true), (Names{"", "f", ""}));
-  EXPECT_EQ(message_of([&] { paths(schema::DataFormat::kNpy, "f", false); }),
-            "f has no labels; give two files: FEATURES,LABELS");
+  EXPECT_EQ(message_of([&] { paths(schema::DataFormat::kNpy, "f", false); }), "f has no labels; give FEATURES,LABELS");
   EXPECT_EQ(message_of([&] { paths(schema::DataFormat::kSynthetic, "f", true); }),
             "the run's data is synthetic, so it has no file format to read f with");
 }

@@ -62,19 +62,20 @@ TEST_F(EncodingTest, KeepsFurtherInputs) {
 TEST_F(EncodingTest, FeaturesLabelsAndClassesMayEachBeOfTokens) {
   for (const int64_t vocabulary : {0, 10}) {
     for (const int64_t sequence : {0, 4}) {
-      for (const bool predicts_tokens : {false, true}) {
+      for (const TokenLabels labels : {TokenLabels::kNone, TokenLabels::kNext, TokenLabels::kOwn}) {
         Encoding encoding;
         encoding.feature_shape = {4};
         encoding.label_kind = LabelKind::kClass;
         encoding.outputs = 2;
         encoding.vocabulary = vocabulary;
         encoding.sequence = sequence;
-        encoding.predicts_tokens = predicts_tokens;
+        encoding.token_labels = labels;
         const SampleInput features{
             kFeaturesName, vocabulary > 0 ? backends::DType::kI64 : backends::DType::kF32, {4}, vocabulary};
         EXPECT_EQ(encoding.inputs(), std::vector{features});
-        EXPECT_EQ(encoding.label_width(), sequence > 0 ? 4 : 1);
-        EXPECT_EQ(labels_text(encoding), predicts_tokens ? "2 classes" : "2 classes: 0 to 1");
+        EXPECT_EQ(encoding.label_width(0), sequence > 0 ? 4 : 1);
+        EXPECT_EQ(encoding.label_width(2), sequence > 0 ? 2 : 1);
+        EXPECT_EQ(labels_text(encoding), labels == TokenLabels::kNone ? "2 classes: 0 to 1" : "2 classes");
         EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
       }
     }

@@ -40,7 +40,7 @@ inline LargeArray<float> features_of(const Dataset& set) {
 }
 
 inline LargeArray<int64_t> classes_of(const Dataset& set) {
-  LargeArray<int64_t> values(static_cast<size_t>(set.size()));
+  LargeArray<int64_t> values(static_cast<size_t>(set.size() * set.label_width()));
   set.gather_classes(all_ids(set), values);
   return values;
 }

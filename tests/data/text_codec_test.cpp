@@ -14,14 +14,14 @@ namespace {
 Encoding text_encoding(int64_t vocabulary) {
   Encoding encoding;
   encoding.vocabulary = encoding.outputs = vocabulary;
-  encoding.predicts_tokens = true;
+  encoding.token_labels = TokenLabels::kNext;
   return encoding;
 }
 
-schema::DatasetSpec text_section(const std::string& tokens) {
-  schema::DatasetSpec spec;
-  spec.format = schema::DataFormat::kText;
-  spec.tokens = tokens;
+schema::DataSpec text_section(const std::string& tokens) {
+  schema::DataSpec spec;
+  spec.train.format = schema::DataFormat::kText;
+  spec.train.tokens = tokens;
   return spec;
 }
 

@@ -67,6 +67,58 @@ TEST_F(TokenRowsTest, EachFormatGivesTheSameSamples) {
   }
 }
 
+// Without a label, the tokens of a row are its labels; padding has none.
+TEST_F(TokenRowsTest, TokensMayBeTheLabels) {
+  const std::string tokenizer = vocabulary();
+  schema::DataSpec columns = texts(DataFormat::kTsv, write("a.tsv", "x\tz\na bs\t1\nc\t2\n"), {"x"}, tokenizer, 6);
+  columns.train.label.reset();
+  schema::DataSpec lines = columns;
+  lines.train = {.format = DataFormat::kLines, .path = write("a.txt", "a bs\n\n \t\nc\n")};
+  for (const schema::DataSpec& spec : {columns, lines}) {
+    const Data next = load(spec, 0, LabelsAs::kNextTokens);
+    EXPECT_EQ(input_of(next.train), (std::vector<Row>{{2, 4, 5, 7, 3, 0}, {2, 6, 3, 0, 0, 0}}));
+    EXPECT_EQ(classes_of(next.train), (LargeArray<int64_t>{4, 5, 7, 3, -100, -100, 6, 3, -100, -100, -100, -100}));
+    EXPECT_EQ(next.encoding.token_labels, TokenLabels::kNext);
+    EXPECT_EQ(next.encoding.outputs, 8);
+    EXPECT_EQ(next.encoding.ignored_label, -100);
+    EXPECT_EQ(Encoding::from_json(next.encoding.to_json()), next.encoding);
+    const Data own = load(spec, 0, LabelsAs::kTokens);
+    EXPECT_EQ(classes_of(own.train), (LargeArray<int64_t>{2, 4, 5, 7, 3, -100, 2, 6, 3, -100, -100, -100}));
+    const Dataset again = load_encoded(spec.train, next.encoding, 0, "again", false, 0, spec.tokens);
+    EXPECT_EQ(classes_of(again), classes_of(next.train));
+  }
+}
+
+TEST_F(TokenRowsTest, CausalRowsEndWithTheEndTokenUnlessTheyAreCut) {
+  const std::string tokenizer = write("tokenizer.json", R"({"model":{"type":"WordPiece","unk_token":"[UNK]",
+    "continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"a":0,"b":1,"<|endoftext|>":2,"[UNK]":3}},
+    "pre_tokenizer":{"type":"BertPreTokenizer"},"added_tokens":[{"id":2,"content":"<|endoftext|>","special":true,
+    "single_word":false,"lstrip":false,"rstrip":false,"normalized":false}]})");
+  schema::DataSpec spec;
+  spec.train = {.format = DataFormat::kLines, .path = write("a.txt", "a b\na b a b\nb<|endoftext|>\n")};
+  spec.tokens = schema::TokensSpec{.tokenizer = tokenizer, .max_length = 3};
+  const Data data = load(spec, 0, LabelsAs::kNextTokens);
+  EXPECT_EQ(input_of(data.train), (std::vector<Row>{{0, 1, 2}, {0, 1, 0}, {1, 2, 0}}));
+  EXPECT_EQ(classes_of(data.train), (LargeArray<int64_t>{1, 2, -100, 1, 0, -100, 2, -100, -100}));
+}
+
+TEST_F(TokenRowsTest, MaskedRowsKeepTheirPadding) {
+  const Masking all{.probability = 1};
+  schema::DataSpec spec;
+  spec.train = {.format = DataFormat::kLines, .path = write("a.txt", "a b\nc\n")};
+  spec.tokens = schema::TokensSpec{.tokenizer = write("v.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n")};
+  const Data data = load(spec, 0, LabelsAs::kTokens, std::nullopt, nullptr, true, all);
+  ASSERT_TRUE(data.train.is_masked());
+  EXPECT_EQ(data.encoding.token_labels, TokenLabels::kOwn);
+  const Row ids{0, 1};
+  Row tokens(2 * 5), labels(2 * 5);
+  data.train.gather_tokens(ids, tokens);
+  data.train.gather_classes(ids, labels);
+  data.train.mask({1, 0}, ids, tokens, labels);
+  EXPECT_EQ(labels, (Row{-100, 5, 6, -100, -100, -100, 7, -100, -100, -100}));
+  EXPECT_EQ((Row{tokens[0], tokens[3], tokens[4], tokens[7], tokens[8], tokens[9]}), (Row{2, 3, 0, 3, 0, 0}));
+}
+
 TEST_F(TokenRowsTest, QuotesInTsvAreText) {
   schema::DataSpec spec = texts(DataFormat::kTsv, write("q.tsv", "a \" b\tc\n\"a \" b\tc\na \" b\"\tc\n"), {});
   spec.train.text_columns = {{"", 0}};

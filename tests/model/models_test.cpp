@@ -249,7 +249,7 @@ TEST(CheckModel, EncoderNeedsLabelsOfItsHead) {
   classes.label_kind = of_tokens.label_kind = next.label_kind = data::LabelKind::kClass;
   numbers.label_kind = data::LabelKind::kTarget;
   next.outputs = 10;
-  next.predicts_tokens = true;
+  next.token_labels = data::TokenLabels::kNext;
   data::Encoding words = of_tokens, vectors = numbers;
   words.outputs = 10;
   vectors.outputs = 4;
@@ -277,6 +277,7 @@ TEST(CheckModel, EncoderNeedsLabelsOfItsHead) {
                  "token as the label of each token; set train.objective: {type: masked_lm}");
   data::Encoding masked = next;
   masked.masking = data::Masking();
+  masked.token_labels = data::TokenLabels::kOwn;
   EXPECT_NO_THROW(check_model(encoder(ModelHead::kMaskedLm), masked));
   expect_refusal(
       encoder(ModelHead::kTokenClassification), masked,

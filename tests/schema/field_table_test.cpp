@@ -21,7 +21,7 @@ TEST(FieldTable, LookUps) {
   EXPECT_GT(fields().size(), 150u);
   ASSERT_EQ(find_fields("optimizer.lr").size(), 1u);
   EXPECT_EQ(find_fields("optimizer.lr")[0].path(), "optimizer.lr");
-  EXPECT_EQ(find_fields("data.train.features").size(), 3u);
+  EXPECT_EQ(find_fields("data.train.features").size(), 4u);
   EXPECT_EQ(find_fields("seed").size(), 1u);
   EXPECT_TRUE(find_fields("optimizer.l").empty());
   EXPECT_TRUE(find_fields("").empty());

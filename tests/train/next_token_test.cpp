@@ -32,7 +32,7 @@ class Language {
   }
 
   NextToken next() { return {trainer_.builder(), device_, evaluated_weights(trainer_)}; }
-  data::TextCodec codec() const { return {data_.encoding, recipe_.data.train}; }
+  data::TextCodec codec() const { return {data_.encoding, recipe_.data}; }
   int64_t vocabulary() const { return data_.encoding.vocabulary; }
 
  private:

@@ -19,7 +19,8 @@ SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
 
 void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) {
   const SharedStep step = run(batch, /*labelled=*/true, first);
-  const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(parts_.encoding.label_width()),
+  const auto size = static_cast<size_t>(batch.size),
+             labels = static_cast<size_t>(parts_.encoding.label_width(batch.length)),
              width = static_cast<size_t>(parts_.encoding.outputs);
   const bool has_classes = parts_.encoding.label_kind == data::LabelKind::kClass;
   const StepBuilder::Recorded* const recorded = parts_.steps.recording(/*training=*/false);

@@ -144,7 +144,7 @@ std::vector<float> for_each_label(std::span<const float> of_samples, int64_t lab
 
 // Each token of a text is scored like a sample.
 void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
-  const int64_t labels = trainer_.encoding().label_width();
+  const int64_t labels = trainer_.encoding().label_width(batch.length);
   const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
   const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
                            weights = expanded(evaluated_.weights), plain_losses = expanded(evaluated_.plain_losses),
@@ -242,11 +242,11 @@ std::optional<std::string> Evaluator::warning_of_loss() const {
 }
 
 std::vector<float> Evaluator::predict() {
-  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   std::vector<float> all;
   each_batch([&](const data::Batch& batch) {
+    const int64_t outputs = trainer_.encoding().outputs * trainer_.encoding().label_width(batch.length);
     const size_t before = all.size();
-    all.resize(before + static_cast<size_t>(batch.size) * outputs);
+    all.resize(before + static_cast<size_t>(batch.size * outputs));
     trainer_.forward().predict(batch, std::span(all).subspan(before));
   });
   return all;

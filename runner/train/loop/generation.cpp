@@ -38,7 +38,7 @@ data::TextCodec checked_codec(const schema::Generate& spec, const StepBuilder& b
             "after the training");
   return about_key("generate", [&] {
     NextToken::check(builder);
-    data::TextCodec codec(builder.encoding(), builder.recipe().data.train);
+    data::TextCodec codec(builder.encoding(), builder.recipe().data);
     try {
       codec.encode(spec.prompt);
     } catch (Error& error) {

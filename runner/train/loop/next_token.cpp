@@ -37,7 +37,7 @@ std::vector<backends::Buffer*> evaluated_weights(const Trainer& trainer) {
 
 void NextToken::check(const StepBuilder& builder) {
   const data::Encoding& encoding = builder.encoding();
-  RUN_CHECK(encoding.predicts_tokens, ErrorKind::kUsage,
+  RUN_CHECK(encoding.predicts_tokens(), ErrorKind::kUsage,
             "generate needs a language model, but the labels of data.train are no next tokens: they are {}",
             encoding.label_kind == data::LabelKind::kClass ? "classes" : "numbers");
   const schema::ModelType type = builder.recipe().model.type;

@@ -161,7 +161,7 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
 Generated StoredModel::generate(const std::string& prompt, const GenerationSpec& spec,
                                 const std::function<void(std::string_view part)>& on_text) {
   NextToken model(trainer_->builder(), device_, evaluated_weights(*trainer_));
-  const data::TextCodec codec(encoding_, recipe_.data.train);
+  const data::TextCodec codec(encoding_, recipe_.data);
   Generated made = train::generate(model, codec, prompt, spec, on_text);
   warnings_.clear();
   if (made.exceeds_context)

@@ -34,10 +34,10 @@ Shape batched(int64_t batch, const Shape& sample) {
   return Shape(dims);
 }
 
-TensorType label_type(const data::Encoding& encoding, int64_t batch) {
-  if (encoding.has_token_labels()) return {DType::kI64, Shape{batch, encoding.sequence}};
-  if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
-  return {DType::kF32, Shape{batch, encoding.outputs}};
+TensorType label_type(const data::Encoding& encoding, const data::BatchShape& batch) {
+  if (encoding.has_token_labels()) return {DType::kI64, Shape{batch.samples, encoding.label_width(batch.length)}};
+  if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch.samples}};
+  return {DType::kF32, Shape{batch.samples, encoding.outputs}};
 }
 
 DType dtype_of(schema::Precision precision) {
@@ -76,7 +76,7 @@ bool StepBuilder::varies(bool training) const {
 
 void StepBuilder::declare_batch_inputs(Program& program, const std::optional<data::BatchShape>& batch) const {
   const int64_t size = batch ? batch->samples : 0;
-  const TensorType types[kBatchInputCount] = {label_type(encoding_, size),
+  const TensorType types[kBatchInputCount] = {label_type(encoding_, batch.value_or(data::BatchShape())),
                                               {DType::kF32, Shape{size}},
                                               {DType::kI64, Shape{size}},
                                               {DType::kI64, Shape{2}},
@@ -187,7 +187,7 @@ StepInputs StepBuilder::inputs_of(nn::ForwardContext& forward, const StepFrame& 
           .mask = batch[kMask],
           .sample_ids = batch[kSampleIds],
           .read = nullptr,
-          .outputs = outputs_of(batch[kMask] ? batch[kMask].shape()[0] : 0)};
+          .outputs = outputs_of(batch[kLabels])};
 }
 
 StepBuilder::Recorded StepBuilder::record(data::BatchShape batch, bool training, const Read& read) const {
@@ -260,8 +260,9 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
   recorded.plain_weights = plain.weights.id;
 }
 
-Shape StepBuilder::outputs_of(int64_t batch) const {
-  return encoding_.has_token_labels() ? Shape{batch, encoding_.sequence, encoding_.outputs}
+Shape StepBuilder::outputs_of(Value labels) const {
+  const int64_t batch = labels ? labels.shape()[0] : 0;
+  return encoding_.has_token_labels() ? Shape{batch, labels ? labels.shape()[1] : 0, encoding_.outputs}
                                       : Shape{batch, encoding_.outputs};
 }
 
@@ -269,7 +270,7 @@ Shape StepBuilder::outputs_of(int64_t batch) const {
 void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
   if (outputs.shape() == expected) return;
   const std::string what =
-      encoding_.predicts_tokens
+      encoding_.predicts_tokens()
           ? fmt::format("is text of {} different tokens: expected {} f32, logits of the {} token for each token",
                         encoding_.outputs, expected.to_string(), encoding_.masking ? "original" : "next")
           : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
@@ -287,7 +288,7 @@ SampleLosses StepBuilder::losses_of(const LossSpec& spec, Value outputs, Value l
 
 // Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
 SampleLosses StepBuilder::losses_of_tokens(const LossSpec& spec, Value outputs, Value labels) const {
-  const int64_t batch = labels.shape()[0], length = encoding_.sequence;
+  const int64_t batch = labels.shape()[0], length = labels.shape()[1];
   const SampleLosses tokens = sample_losses(spec, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
                                             ops::reshape(labels, Shape{batch * length}));
   const auto of_samples = [&](Value values) {

@@ -172,7 +172,7 @@ class StepBuilder {
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of(const LossSpec& spec, Value outputs, Value labels) const;
   SampleLosses losses_of_tokens(const LossSpec& spec, Value outputs, Value labels) const;
-  backends::Shape outputs_of(int64_t batch) const;
+  backends::Shape outputs_of(backends::Value labels) const;
   void check_outputs(Value outputs, const backends::Shape& expected) const;
 
   const schema::Recipe& recipe_;

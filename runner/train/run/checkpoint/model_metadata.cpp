@@ -16,8 +16,8 @@ formats::Metadata model_metadata(const data::Encoding& encoding, double scale) {
   add("fill", encoding.fill);
   add("features", encoding.feature_names);
   if (!encoding.label_name.empty()) metadata["label"] = encoding.label_name;
-  add(encoding.predicts_tokens ? "characters" : "classes",
-      encoding.predicts_tokens ? encoding.class_names : encoding.classes());
+  add(encoding.predicts_tokens() ? "characters" : "classes",
+      encoding.predicts_tokens() ? encoding.class_names : encoding.classes());
   return metadata;
 }
 
