@@ -38,6 +38,12 @@ json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe,
        key.field, choice);
 }
 
+const std::string* word_of_no_value(const ConfigKey& key) {
+  for (const auto& [word, choice] : key.choices)
+    if (choice.empty()) return &word;
+  return nullptr;
+}
+
 void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
   if (data.predicts_tokens() || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
     return;
@@ -70,8 +76,10 @@ std::string config_text(const schema::ReadResult& recipe, const data::Encoding& 
                       {"torch_dtype", "float32"}};  // the older name
   for (const ConfigKey& key : def.keys) {
     const json::Value value = config_value(key, recipe, sizes);
-    if (value.is_null()) continue;
-    for (const std::string& name : key.names) add(config, name, value);
+    if (!value.is_null())
+      for (const std::string& name : key.names) add(config, name, value);
+    else if (const std::string* const word = word_of_no_value(key))
+      add(config, key.names.back(), *word);
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
   if (data.predicts_tokens() && data::tokenizer_path(recipe.recipe.data).empty())

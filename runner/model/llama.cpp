@@ -1,4 +1,6 @@
 // model.type llama: Llama (Touvron et al. 2023) with the parameter names of transformers, without biases.
+#include <numbers>
+
 #include <fmt/format.h>
 
 #include "runner/model/attention.h"
@@ -34,6 +36,18 @@ ModulePtr norm(const schema::ModelSpec& spec) {
   return rms_norm(spec.width, spec.norm_eps);
 }
 
+// Lower frequencies of rotary embeddings, computed and rounded as in transformers (modeling_rope_utils.py).
+Value scaled(const schema::RopeScaling& scaling, Value frequencies) {
+  const Value lowered = ops::div(frequencies, scaling.factor);
+  if (scaling.type == schema::RopeScalingType::kLinear) return lowered;
+  const Value wavelengths = ops::div(2 * std::numbers::pi, frequencies);
+  const Value periods = ops::div(static_cast<double>(scaling.original_context), wavelengths);
+  const Value share =
+      ops::div(ops::sub(periods, scaling.low_freq_factor), scaling.high_freq_factor - scaling.low_freq_factor);
+  const Value kept = ops::clamp(share, 0, 1);  // 0: lowered, 1: as it is
+  return ops::add(ops::div(ops::mul(ops::sub(1, kept), frequencies), scaling.factor), ops::mul(kept, frequencies));
+}
+
 class LlamaAttention : public Group {
  public:
   explicit LlamaAttention(const schema::ModelSpec& spec)
@@ -41,6 +55,7 @@ class LlamaAttention : public Group {
         kv_heads_(kv_heads(spec)),
         head_width_(head_width(spec)),
         theta_(spec.rope_theta),
+        scaling_(spec.rope_scaling),
         dropout_(spec.dropout),
         q_proj_(member("q_proj", projection(spec.width, heads_ * head_width_))),
         k_proj_(member("k_proj", projection(spec.width, kv_heads_ * head_width_))),
@@ -65,11 +80,13 @@ class LlamaAttention : public Group {
     const Value pairs = ops::cast(ops::arange(*positions.program, head_width_ / 2), backends::DType::kF32);
     const Value exponents = ops::div(ops::mul(pairs, 2), static_cast<double>(head_width_));
     const Value frequencies = ops::div(1, ops::pow(ops::full_like(exponents, theta_), exponents));
-    return ops::rotary_table(positions, frequencies);
+    return ops::rotary_table(positions, scaling_ ? scaled(*scaling_, frequencies) : frequencies);
   }
 
   const int64_t heads_, kv_heads_, head_width_;
-  const double theta_, dropout_;
+  const double theta_;
+  const std::optional<schema::RopeScaling> scaling_;
+  const double dropout_;
   const ModulePtr q_proj_, k_proj_, v_proj_, o_proj_;
 };
 
@@ -131,12 +148,27 @@ class Llama : public Group {
   ModulePtr norm_, lm_head_;
 };
 
+// A recipe has the keys that are required; config.json may lack them.
+void check_scaling(const schema::RopeScaling& scaling) {
+  const auto require = [](bool is_there, const char* key) {
+    RUN_CHECK(is_there, ErrorKind::kRecipe, "model.pretrained: config.json scales rotary embeddings, but lacks {}",
+              key);
+  };
+  require(scaling.factor > 0, "factor");
+  if (scaling.type != schema::RopeScalingType::kLlama3) return;
+  require(scaling.original_context > 0, "original_max_position_embeddings");
+  RUN_CHECK(scaling.low_freq_factor < scaling.high_freq_factor, ErrorKind::kRecipe,
+            "model.rope_scaling.low_freq_factor is {}, expected less than high_freq_factor, {}",
+            scaling.low_freq_factor, scaling.high_freq_factor);
+}
+
 void check_llama(const schema::ModelSpec& spec, const data::Encoding& data) {
   check_sizes(spec, data);
   RUN_CHECK(head_width(spec) % 2 == 0, ErrorKind::kRecipe,
             "rotary embeddings need heads of an even width, but model.{} is {}{}",
             spec.head_width ? "head_width" : "width", spec.head_width.value_or(spec.width),
             spec.head_width ? "" : fmt::format(", so each of {} heads has {} elements", spec.heads, head_width(spec)));
+  if (spec.rope_scaling) check_scaling(*spec.rope_scaling);
   RUN_CHECK(spec.heads % kv_heads(spec) == 0, ErrorKind::kRecipe, "model.heads is {}, which {} kv_heads do not divide",
             spec.heads, kv_heads(spec));
 }
@@ -157,13 +189,20 @@ const PretrainedDef& llama_of_the_hub() {
                {.names = {"vocab_size"}, .field = "model.vocabulary", .fallback = int64_t{32000}},
                {.names = {"rms_norm_eps"}, .field = "model.norm_eps", .fallback = 1e-6},
                {.names = {"rope_theta", "rope_parameters.rope_theta"}, .field = "model.rope_theta", .fallback = 1e4},
+               {.names = {"rope_scaling.type", "rope_scaling.rope_type", "rope_parameters.rope_type"},
+                .field = "model.rope_scaling.type",
+                .choices = {{"default", ""}, {"linear", "linear"}, {"llama3", "llama3"}}},
+               {.names = {"rope_scaling.factor", "rope_parameters.factor"}, .field = "model.rope_scaling.factor"},
+               {.names = {"rope_scaling.low_freq_factor", "rope_parameters.low_freq_factor"},
+                .field = "model.rope_scaling.low_freq_factor"},
+               {.names = {"rope_scaling.high_freq_factor", "rope_parameters.high_freq_factor"},
+                .field = "model.rope_scaling.high_freq_factor"},
+               {.names = {"rope_scaling.original_max_position_embeddings",
+                          "rope_parameters.original_max_position_embeddings"},
+                .field = "model.rope_scaling.original_context"},
                {.names = {"tie_word_embeddings"}, .field = "model.tie_weights", .fallback = false},
                {.names = {"attention_dropout"}, .field = "model.dropout", .fallback = 0.0, .may_differ = true}},
-      .fixed = {{"hidden_act", "silu"},
-                {"attention_bias", false},
-                {"mlp_bias", false},
-                {"pretraining_tp", int64_t{1}},
-                {"rope_parameters.rope_type", "default"}},
+      .fixed = {{"hidden_act", "silu"}, {"attention_bias", false}, {"mlp_bias", false}, {"pretraining_tp", int64_t{1}}},
       .prefix = "model.",
       .roots = {"embed_tokens.", "layers.", "norm."},
       .buffers = {"*.rotary_emb.inv_freq"},

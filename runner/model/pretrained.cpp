@@ -106,6 +106,13 @@ void check_fixed(const PretrainedDef& def, const PretrainedFiles& files, const j
       refuse(files, fmt::format("{} is {}, which the model does not compute", key, json::compact(value)));
 }
 
+// Returns the first of the key's names that config.json has a value for.
+const std::string& name_in(const json::Value& config, const ConfigKey& key) {
+  const auto is_there = [&](const std::string& name) { return !json::member(config, name).is_null(); };
+  const auto found = std::ranges::find_if(key.names, is_there);
+  return found == key.names.end() ? key.names.front() : *found;
+}
+
 // Returns the value of the field by config.json; null if it says none.
 json::Value value_of(const ConfigKey& key, const PretrainedFiles& files, const json::Value& config, bool is_decided) {
   std::vector<std::string> texts;
@@ -124,10 +131,10 @@ json::Value value_of(const ConfigKey& key, const PretrainedFiles& files, const j
   if (choice == key.choices.end()) {
     std::vector<std::string> words;
     for (const auto& [word, ignored] : key.choices) words.push_back(word);
-    refuse(files, fmt::format("{} is {}, but the model computes {} only", key.names.front(), json::compact(value),
+    refuse(files, fmt::format("{} is {}, but the model computes {} only", name_in(config, key), json::compact(value),
                               schema::join_or(words)));
   }
-  return choice->second;
+  return choice->second.empty() ? json::Value() : json::Value(choice->second);
 }
 
 // The value as the type of the field.
@@ -172,7 +179,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
     const bool is_written = leaf != nullptr && leaf->origin != schema::OriginKind::kDefault;
     json::Value value = value_of(key, files, config, is_written && key.may_differ);
     if (value.is_null()) continue;
-    value = as_field(*recipe.field_of(key.field), value, key.names.front(), files);
+    value = as_field(*recipe.field_of(key.field), value, name_in(config, key), files);
     if (!is_written) {
       applied.values.emplace_back(key.field, std::move(value));
     } else if (!key.may_differ && !are_equal(leaf->value, value)) {

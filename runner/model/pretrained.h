@@ -15,13 +15,14 @@
 
 namespace runner::nn {
 
-// Keys of config.json that give a field of the recipe its value.
+// Keys of config.json that give a field of the recipe its value. The last name is that of the newest version.
 struct ConfigKey {
   std::vector<std::string> names;  // those that exist must have the same value
   std::string field;
-  json::Value fallback = {};                        // if config.json has none of them, or null; null: no value
-  std::map<std::string, std::string> choices = {};  // of the field, by the words of config.json
-  bool may_differ = false;                          // whether the recipe may have another value
+  json::Value fallback = {};  // if config.json has none of them, or null; null: no value
+  // Choices of the field, by the words of config.json; "": the field has no value.
+  std::map<std::string, std::string> choices = {};
+  bool may_differ = false;  // whether the recipe may have another value
 };
 
 // A key of config.json that must have this value, which is also that of an absent key.

@@ -56,6 +56,18 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
   return result;
 }
 
+// Adds an optional section that the recipe does not have.
+void add_section(ReadResult& recipe, const std::string& path) {
+  const auto at = std::ranges::lower_bound(recipe.sections, path, {}, &Leaf::path);
+  if (at != recipe.sections.end() && at->path == path) return;
+  recipe.sections.insert(at, {.path = path,
+                              .field = recipe.field_of(path),
+                              .value = {},
+                              .origin = OriginKind::kDefault,
+                              .mark = recipe.mark_of(path),
+                              .place = recipe.place_of(path)});
+}
+
 }  // namespace
 
 void set_defaults(ReadResult& recipe, std::span<const std::pair<std::string, Value>> values) {
@@ -71,6 +83,7 @@ void set_defaults(ReadResult& recipe, std::span<const std::pair<std::string, Val
                                      .mark = recipe.mark_of(path),
                                      .place = recipe.place_of(path)});
     at->value = value;
+    add_section(recipe, path.substr(0, path.rfind('.')));
   }
   Settings settings;
   for (const Leaf& leaf : recipe.leaves)

@@ -66,6 +66,35 @@ CASES = {
             "rope_theta": 500,
         }
     },
+    # Of the two frequencies of a head, one stays and one is interpolated.
+    "llama3": {
+        "model": {
+            "type": "llama",
+            "layers": LAYERS,
+            "heads": HEADS,
+            "kv_heads": 2,
+            "width": WIDTH,
+            "mlp_width": 40,
+            "rope_theta": 500,
+            "rope_scaling": {
+                "type": "llama3",
+                "factor": 8,
+                "low_freq_factor": 1,
+                "high_freq_factor": 4,
+                "original_context": 300,
+            },
+        }
+    },
+    "llama_linear": {
+        "model": {
+            "type": "llama",
+            "layers": LAYERS,
+            "heads": HEADS,
+            "width": WIDTH,
+            "mlp_width": WIDTH,
+            "rope_scaling": {"type": "linear", "factor": 2.5},
+        }
+    },
     "llama_tied": {
         "model": {
             "type": "llama",
@@ -189,10 +218,26 @@ class AdaptedGpt(nn.Module):
         return self.model(ids).logits
 
 
+def scaled(frequency, scaling):
+    """A frequency of rotary embeddings; by the number of its periods in the context of the pretraining."""
+    if not scaling:
+        return frequency
+    if scaling["type"] == "linear":
+        return frequency / scaling["factor"]
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    periods = scaling["original_context"] * frequency / (2 * torch.pi)
+    if periods < low:
+        return frequency / scaling["factor"]
+    if periods > high:
+        return frequency
+    share = (periods - low) / (high - low)
+    return (1 - share) * frequency / scaling["factor"] + share * frequency
+
+
 class LlamaAttention(nn.Module):
-    def __init__(self, width, heads, kv_heads, theta):
+    def __init__(self, width, heads, kv_heads, theta, scaling):
         super().__init__()
-        self.heads, self.kv_heads, self.theta = heads, kv_heads, theta
+        self.heads, self.kv_heads, self.theta, self.scaling = heads, kv_heads, theta, scaling
         self.scaled, self.masked, self.halves, self.kv_in_turn = True, True, True, False
         size = kv_heads * (width // heads)
         self.q_proj, self.k_proj = nn.Linear(width, width, bias=False), nn.Linear(width, size, bias=False)
@@ -202,6 +247,7 @@ class LlamaAttention(nn.Module):
         """Pairs are elements i and i + d / 2, or neighbours."""
         half = x.shape[-1] // 2
         frequencies = 1 / self.theta ** (torch.arange(half, dtype=x.dtype) / half)
+        frequencies = torch.stack([scaled(f, self.scaling) for f in frequencies])
         angles = torch.outer(torch.arange(x.shape[2], dtype=x.dtype), frequencies)
         a, b = (x[..., :half], x[..., half:]) if self.halves else (x[..., ::2], x[..., 1::2])
         parts = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
@@ -235,7 +281,9 @@ class LlamaMlp(nn.Module):
 class LlamaBlock(nn.Module):
     def __init__(self, spec, heads, width, eps):
         super().__init__()
-        self.self_attn = LlamaAttention(width, heads, spec.get("kv_heads", heads), spec.get("rope_theta", 10000.0))
+        self.self_attn = LlamaAttention(
+            width, heads, spec.get("kv_heads", heads), spec.get("rope_theta", 10000.0), spec.get("rope_scaling")
+        )
         self.mlp = LlamaMlp(width, spec["mlp_width"])
         self.input_layernorm, self.post_attention_layernorm = nn.RMSNorm(width, eps), nn.RMSNorm(width, eps)
 
@@ -353,6 +401,12 @@ def mistakes_of_llama(spec):
         "q_proj transposed": each(LlamaAttention, lambda m: transpose(m.q_proj)),
         "o_proj transposed": each(LlamaAttention, lambda m: transpose(m.o_proj)),
     }
+    if "rope_scaling" in spec:
+        found["no rope scaling"] = each(LlamaAttention, lambda m: setattr(m, "scaling", None))
+    if spec.get("rope_scaling", {}).get("type") == "llama3":
+        change = lambda **other: each(LlamaAttention, lambda m: setattr(m, "scaling", m.scaling | other))
+        found["linear rope scaling"] = change(type="linear")
+        found["no interpolation"] = change(high_freq_factor=1.000001)
     if "kv_heads" in spec:
         found["kv heads 0 1 0 1"] = each(LlamaAttention, lambda m: setattr(m, "kv_in_turn", True))
     else:
@@ -393,12 +447,19 @@ class HubLlama(transformers.LlamaForCausalLM):
         return super().forward(ids).logits
 
 
+def rope_parameters(spec):
+    scaling = spec.get("rope_scaling", {"type": "default"})
+    hub = {"type": "rope_type", "original_context": "original_max_position_embeddings"}
+    parameters = {hub.get(key, key): float(x) if "factor" in key else x for key, x in scaling.items()}
+    return parameters | {"rope_theta": float(spec.get("rope_theta", 10000))}
+
+
 def check_llama_of_transformers(spec, vocabulary, initial, samples, labels, losses, logits):
     """Llama above computes what LlamaForCausalLM does, in ten steps of training."""
     config = transformers.LlamaConfig(
         vocab_size=vocabulary, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         num_key_value_heads=spec.get("kv_heads"), intermediate_size=spec["mlp_width"],
-        rope_parameters={"rope_type": "default", "rope_theta": spec.get("rope_theta", 10000.0)},
+        rope_parameters=rope_parameters(spec),
         rms_norm_eps=spec.get("norm_eps", LLAMA_EPS), tie_word_embeddings=spec.get("tie_weights", False),
     )  # fmt: skip
     model = HubLlama(config)

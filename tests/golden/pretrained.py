@@ -45,6 +45,19 @@ def small_llama():
     return transformers.LlamaForCausalLM(config), {"input_ids": IDS}
 
 
+def small_llama3():
+    """Scaled frequencies: of the three, one stays, one is interpolated and one is divided."""
+    scaling = {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }  # fmt: skip
+    config = transformers.LlamaConfig(
+        vocab_size=13, hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20,
+        max_position_embeddings=512, rope_parameters=scaling | {"rope_theta": 500.0},
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config), {"input_ids": IDS}
+
+
 def case(name, make):
     torch.manual_seed(3)
     model, inputs = make()
@@ -79,7 +92,7 @@ if __name__ == "__main__":
     write(
         "pretrained.json",
         "Logits of models whose folders are pretrained/NAME, for all ids.",
-        [case("gpt2", small_gpt2), case("bert", small_bert), case("llama", small_llama)],
+        [case("gpt2", small_gpt2), case("bert", small_bert), case("llama", small_llama), case("llama3", small_llama3)],
         versions=(transformers,),
     )
     if len(sys.argv) > 1:

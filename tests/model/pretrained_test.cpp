@@ -161,6 +161,18 @@ TEST(Pretrained, LlamaComputesTheLogitsOfTransformers) {
   expect_logits(spec, item);
 }
 
+TEST(Pretrained, ScaledRotaryEmbeddingsAreThoseOfTransformers) {
+  const Golden item = Golden::load("pretrained.json").find("llama3");
+  const schema::ModelSpec spec = recipe_with("type: llama, pretrained: " + folder_of_golden("llama3")).recipe.model;
+  ASSERT_TRUE(spec.rope_scaling);
+  EXPECT_EQ(spec.rope_scaling->factor, 8);
+  EXPECT_EQ(spec.rope_scaling->original_context, 64);
+  expect_logits(spec, item);
+  EXPECT_THROW(
+      recipe_with("type: llama, rope_scaling: {type: linear, factor: 8}, pretrained: " + folder_of_golden("llama3")),
+      Error);
+}
+
 // The checkpoint has neutral, good, bad; data sort the names.
 TEST(Pretrained, OutputsFollowTheNamesOfTheClasses) {
   const Golden item = Golden::load("pretrained.json").find("bert");
@@ -378,22 +390,30 @@ TEST_F(PretrainedFolder, ErrorsSayWhatIsThereInstead) {
             "model.init_from");
 }
 
-TEST_F(PretrainedFolder, ScaledRotaryEmbeddingsAreRefused) {
+TEST_F(PretrainedFolder, RotaryEmbeddingsAreScaledOrRefused) {
   const auto error_with = [&](const std::string& more) {
     support::write_text(folder_ / "config.json", R"({"model_type": "llama")" + more + "}");
     write_no_weights();
-    return with_short_path(error_of([&] { recipe_with("type: llama, pretrained: " + path()); }));
+    return with_short_path(error_of([&] {
+      const schema::ModelSpec spec = recipe_with("type: llama, pretrained: " + path()).recipe.model;
+      check_model(spec, tokens(spec, 4, 0));
+    }));
   };
   EXPECT_EQ(error_with(""), "no error");
   EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5})"), "no error");
-  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8})"),
-            "model.pretrained: DIR/config.json: rope_parameters.rope_type is \"llama3\", but the model computes "
-            "\"default\" only");
+  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5, "factor": 8})"),
+            "model.pretrained: DIR/config.json: rope_parameters.rope_type is \"yarn\", but the model computes default, "
+            "linear or llama3 only");
+  EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_type": "llama3", "factor": 8})"),
+            "model.pretrained: config.json scales rotary embeddings, but lacks original_max_position_embeddings");
+  EXPECT_EQ(error_with(R"(, "rope_scaling": {"rope_type": "linear"})"),
+            "model.pretrained: config.json scales rotary embeddings, but lacks factor");
+  EXPECT_EQ(error_with(R"(, "rope_scaling": {"rope_type": "linear", "factor": 0.5})"),
+            "model.pretrained: DIR/config.json: rope_scaling.factor is 0.5, expected a number at least 1");
   EXPECT_EQ(error_with(R"(, "rope_parameters": {"rope_theta": 5e5, "partial_rotary_factor": 0.5})"),
             "model.pretrained: DIR/config.json: rope_parameters.partial_rotary_factor is 0.5, which the model does not "
             "compute");
-  EXPECT_EQ(error_with(R"(, "rope_scaling": {"type": "linear", "factor": 2})"),
-            "model.pretrained: DIR/config.json: rope_scaling.type is \"linear\", which the model does not compute");
+  EXPECT_EQ(error_with(R"(, "rope_scaling": {"type": "linear", "factor": 2})"), "no error");
   EXPECT_EQ(error_with(R"(, "rope_theta": 1e4, "rope_parameters": {"rope_theta": 5e5})"),
             "model.pretrained: DIR/config.json: rope_theta, rope_parameters.rope_theta have different values, "
             "10000.0 and 500000.0; write model.rope_theta");
