@@ -16,7 +16,7 @@ namespace runner::backends {
 struct AttentionSpec {
   bool causal;
   double scale;
-  int64_t layer;  // of the dropout mask (ops::dropout_mask()), which has the shape (B, H, T, S)
+  int64_t layer;  // of the dropout mask (ops::weights_dropout_mask()), which has the shape (B, H, T, S)
   double p;       // probability of dropout; 0: none
 
   // Positions of the operands after q, k and v; −1: absent.
@@ -27,6 +27,11 @@ struct AttentionSpec {
   static std::array<int64_t, 4> attrs(bool causal, double scale, int64_t layer, double p);
   int operands() const { return 3 + (grad >= 0) + (mask >= 0) + 2 * (p > 0); }
 };
+
+// Whether a node dropout_mask with these attributes is of attention weights.
+inline bool masks_weights(std::span<const int64_t> attrs) {
+  return attrs.size() > 2 && attrs[2] != 0;
+}
 
 // An attention node as matmul, softmax, dropout and matmul, as PyTorch/XLA traces it.
 struct ComposedAttention {

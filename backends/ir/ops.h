@@ -221,7 +221,7 @@ struct AttentionOptions {
   bool causal = false;                         // row t sees keys 0 … t + S − T
   std::optional<double> scale = std::nullopt;  // 1 / √D
   Value mask = {};  // (1 or B, 1 or H, 1 or T, S), dtype of q, optional; added to the scores; −∞ hides a key
-  // Dropout of the weights with the mask dropout_mask(dropout_key, sample_ids, (B, H, T, S), layer, dropout).
+  // Dropout of the weights with the mask weights_dropout_mask(dropout_key, sample_ids, (B, H, T, S), layer, dropout).
   double dropout = 0;
   Value dropout_key = {}, sample_ids = {};
   int64_t layer = 0;
@@ -232,6 +232,8 @@ Value attention(Value q, Value k, Value v, const AttentionOptions& options = {})
 // 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis. A function of the key {seed, epoch}, the id
 // of the sample, the layer, and the position of the element in the sample, so it does not depend on batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
+// The same for attention weights (B, H, T, S), where the position is (h, t, s), so it does not depend on padding.
+Value weights_dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
 
 // Random numbers in f32: uniform on [0, 1) in steps of 2⁻²⁴, or normal with mean 0 and variance 1. A pure function of
 // the key {seed, draw}, the stream and the position of the element (docs/numerics.md, "Random numbers"); no gradient.

@@ -111,7 +111,7 @@ struct AttentionScratch {
     k = room.take<T>(head);
     v = room.take<T>(head);
     seen = room.take<int64_t>(rows);
-    dropout = room.take<float>(a.spec.p > 0 ? a.keys + 8 : 0);
+    dropout = room.take<float>(a.spec.p > 0 ? a.keys : 0);
     bytes = room.size();
   }
 };
@@ -244,10 +244,9 @@ class AttentionWorker {
     const auto* ids = operand<int64_t>(arguments_, static_cast<size_t>(a_.spec.sample_ids));
     const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
                                static_cast<uint64_t>(ids[block.sample]), static_cast<uint32_t>(a_.spec.layer));
-    const int64_t first = (block.head * a_.tokens + block.first + r) * a_.keys;
-    loops().random.dropout(scratch_.dropout, scratch_.seen[r] + first % 4, stream, static_cast<uint32_t>(first / 4),
-                           a_.threshold(), a_.kept());
-    return scratch_.dropout + first % 4;
+    loops().random.dropout(scratch_.dropout, scratch_.seen[r], HeadDropout::stream(stream, block.head),
+                           HeadDropout::block(block.first + r), a_.threshold(), a_.kept());
+    return scratch_.dropout;
   }
 
   void backward(const RowBlock& block, T* dk, T* dv) {
@@ -414,9 +413,7 @@ Kernel prepare_attention(const KernelRequest& request) {
     a.mask_elems = a.is_native() ? 0 : mask.elements();
   }
   a.blocks = ceil_div(a.tokens, a.block_rows);
-  const int64_t sample = a.heads * a.tokens * a.keys;
-  RUN_CHECK(a.spec.p == 0 || sample < int64_t{1} << 34, ErrorKind::kRun,
-            "{}: a dropout mask of {} elements per sample is too large", name_of(request.op), sample);
+  if (a.spec.p > 0) check_weights_mask(request.op, Shape{a.batch, a.heads, a.tokens, a.keys}, a.spec.layer);
   const int64_t heads = a.batch * a.groups;
   if (a.spec.grad < 0) {
     a.units = a.batch * a.heads * a.blocks;
@@ -505,10 +502,11 @@ AttentionRow attention_row(const AttentionSizes& a, Operands in, int64_t b, int6
   const DropoutStream stream(static_cast<uint64_t>(key.integer(0)), static_cast<uint64_t>(key.integer(1)),
                              static_cast<uint64_t>(ids.integer(b)), static_cast<uint32_t>(a.spec.layer));
   for (int64_t s = 0; s < a.keys; ++s) {
-    const int64_t e = (h * a.tokens + t) * a.keys + s;
-    const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+    const uint32_t word = HeadDropout::stream(stream, h).block(
+        HeadDropout::block(t) + static_cast<uint32_t>(s / 4))[static_cast<size_t>(s % 4)];
     row.dropout[static_cast<size_t>(s)] =
-        word < dropout_threshold(a.spec.p) ? 0 : static_cast<float>(1 / (1 - a.spec.p));  // as ops::dropout_mask()
+        word < dropout_threshold(a.spec.p) ? 0
+                                           : static_cast<float>(1 / (1 - a.spec.p));  // as ops::weights_dropout_mask()
   }
   return row;
 }

@@ -75,6 +75,20 @@ struct DropoutStream {
   PhiloxCounter block(uint32_t index) const { return philox4x32({index, sample, epoch, layer}, key); }
 };
 
+// Stream of the mask of the attention weights (T, S) of one head and sample. Row t starts with block t · kBlocks, so
+// the mask of a weight depends neither on T nor on S, that is, not on padding.
+struct HeadDropout {
+  static constexpr int64_t kBlocks = int64_t{1} << 15;                                     // of a row
+  static constexpr int64_t kMostTokens = 4 * kBlocks;                                      // and keys: 2³² blocks
+  static constexpr int64_t kMostHeads = int64_t{1} << 14, kMostLayers = int64_t{1} << 16;  // below TensorStream::Use
+
+  static DropoutStream stream(DropoutStream of_sample, int64_t head) {
+    of_sample.layer += static_cast<uint32_t>(head << 16);
+    return of_sample;
+  }
+  static uint32_t block(int64_t token) { return static_cast<uint32_t>(token * kBlocks); }
+};
+
 // Stream of one random tensor. The fourth counter word identifies the distribution; its values differ from the layers
 // of dropout, which are small, and from the words of the data path and of math.random.
 struct TensorStream {

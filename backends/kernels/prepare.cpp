@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "backends/ir/op.h"
+#include "backends/kernels/philox.h"
+#include "schema/base/error.h"
+
 namespace runner::backends {
 
 int64_t chunk_count(double work_ns, int64_t pieces) {
@@ -9,6 +13,13 @@ int64_t chunk_count(double work_ns, int64_t pieces) {
   constexpr double kMaxChunks = 64;
   if (work_ns < kInlineNs) return std::min<int64_t>(pieces, 1);
   return std::min(static_cast<int64_t>(std::min(work_ns / kChunkNs, kMaxChunks)), pieces);
+}
+
+void check_weights_mask(Op op, const Shape& weights, int64_t layer) {
+  RUN_CHECK(weights[1] <= HeadDropout::kMostHeads && std::max(weights[2], weights[3]) <= HeadDropout::kMostTokens &&
+                layer < HeadDropout::kMostLayers,
+            ErrorKind::kRun, "{}: a dropout mask of weights {} in layer {} is too large", name_of(op),
+            weights.to_string(), layer);
 }
 
 void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target) {

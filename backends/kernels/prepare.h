@@ -34,6 +34,9 @@ T* result(const KernelArguments& arguments, size_t index = 0) {
 // Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.
 int64_t chunk_count(double work_ns, int64_t pieces);
 
+// Throws Error(kRun) if a mask of attention weights (B, H, T, S) is too large for HeadDropout (philox.h).
+void check_weights_mask(Op op, const Shape& weights, int64_t layer);
+
 // Rounds n accumulators to dtype `to` and stores them.
 void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target);
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backends/ir/attention.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/op_kernels.h"
@@ -15,11 +16,20 @@ namespace {
 
 struct DropoutMask {
   int64_t samples, width;
+  bool is_of_weights;
+  int64_t heads, tokens, keys;  // of attention weights
   uint32_t layer;
   uint64_t threshold;
   float kept;
   int64_t chunks;
 };
+
+void fill_weights_mask(const DropoutMask& d, const DropoutStream& stream, float* out) {
+  for (int64_t head = 0; head < d.heads; ++head)
+    for (int64_t token = 0; token < d.tokens; ++token, out += d.keys)
+      loops().random.dropout(out, d.keys, HeadDropout::stream(stream, head), HeadDropout::block(token), d.threshold,
+                             d.kept);
+}
 
 void run_dropout_mask(const DropoutMask& d, const KernelArguments& arguments) {
   const auto* key = operand<int64_t>(arguments, 0);
@@ -29,7 +39,9 @@ void run_dropout_mask(const DropoutMask& d, const KernelArguments& arguments) {
     for (int64_t s = range.begin; s < range.end; ++s) {
       const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
                                  static_cast<uint64_t>(ids[s]), d.layer);
-      loops().random.dropout(result<float>(arguments) + s * d.width, d.width, stream, 0, d.threshold, d.kept);
+      float* const out = result<float>(arguments) + s * d.width;
+      d.is_of_weights ? fill_weights_mask(d, stream, out)
+                      : loops().random.dropout(out, d.width, stream, 0, d.threshold, d.kept);
     }
   });
 }
@@ -74,11 +86,20 @@ Kernel prepare_dropout_mask(const KernelRequest& request) {
   const int64_t samples = shape[0];
   DropoutMask d{.samples = samples,
                 .width = samples == 0 ? 0 : shape.elements() / samples,
+                .is_of_weights = masks_weights(request.attrs),
+                .heads = 0,
+                .tokens = 0,
+                .keys = 0,
                 .layer = static_cast<uint32_t>(request.attrs[0]),
                 .threshold = dropout_threshold(p),
                 .kept = static_cast<float>(1.0 / (1.0 - p)),
                 .chunks = 0};
-  RUN_CHECK(d.width < int64_t{1} << 34, ErrorKind::kRun, "dropout_mask: a sample of {} elements is too large", d.width);
+  if (d.is_of_weights) {
+    check_weights_mask(request.op, shape, request.attrs[0]);
+    d.heads = shape[1], d.tokens = shape[2], d.keys = shape[3];
+  }
+  RUN_CHECK(d.is_of_weights || d.width < int64_t{1} << 34, ErrorKind::kRun,
+            "dropout_mask: a sample of {} elements is too large", d.width);
   d.chunks = chunk_count(1.0 * static_cast<double>(shape.elements()), samples);
   return make_kernel<run_dropout_mask>("dropout_mask", d);
 }
@@ -90,6 +111,13 @@ Kernel prepare_dropout_mask(const KernelRequest& request) {
 namespace reference {
 namespace {
 
+// Of element e of the attention weights (H, T, S) of a sample.
+uint32_t word_of_weight(const DropoutStream& stream, const Shape& shape, int64_t e) {
+  const int64_t key = e % shape[3], row = e / shape[3], head = row / shape[2], token = row % shape[2];
+  const uint32_t block = HeadDropout::block(token) + static_cast<uint32_t>(key / 4);
+  return HeadDropout::stream(stream, head).block(block)[static_cast<size_t>(key % 4)];
+}
+
 void dropout_mask_loop(const Call& call, Operands in, Tensor& out) {
   const int64_t samples = out.shape()[0];
   const int64_t width = samples == 0 ? 0 : out.shape().elements() / samples;
@@ -98,7 +126,9 @@ void dropout_mask_loop(const Call& call, Operands in, Tensor& out) {
     const DropoutStream stream(static_cast<uint64_t>(in[0].integer(0)), static_cast<uint64_t>(in[0].integer(1)),
                                static_cast<uint64_t>(in[1].integer(s)), static_cast<uint32_t>(call.attr(0)));
     for (int64_t e = 0; e < width; ++e) {
-      const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+      const uint32_t word = masks_weights(call.attrs)
+                                ? word_of_weight(stream, out.shape(), e)
+                                : stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
       out[s * width + e] = word < dropout_threshold(p) ? 0 : 1 / (1 - p);
     }
   }

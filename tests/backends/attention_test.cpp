@@ -86,8 +86,8 @@ TEST(Attention, ThreadsDoNotChangeBits) {
   }
 }
 
-// Dropout drops the weights that ops::dropout_mask() drops: with q = 0, each key has weight 1/S, and row s of v is the
-// unit vector s.
+// Dropout drops the weights that ops::weights_dropout_mask() drops: with q = 0, each key has weight 1/S, and row s of v
+// is the unit vector s.
 TEST(Attention, DropsTheWeightsOfTheMask) {
   Program program;
   constexpr int64_t kSize = 7;
@@ -99,7 +99,7 @@ TEST(Attention, DropsTheWeightsOfTheMask) {
               ids = input({DType::kI64, Shape{1}});
   const Value y = ops::attention(q, q, v, {.dropout = 0.5, .dropout_key = key, .sample_ids = ids, .layer = 4});
   program.output("y", ops::mul(y, static_cast<double>(kSize)).id);
-  program.output("mask", ops::dropout_mask(key, ids, square.shape, 4, 0.5).id);
+  program.output("mask", ops::weights_dropout_mask(key, ids, square.shape, 4, 0.5).id);
   const auto unit = [](int64_t i) { return i % (kSize * kSize) % (kSize + 1) == 0 ? 1.0 : 0.0; };
   const Results got =
       run_plan_once(program,

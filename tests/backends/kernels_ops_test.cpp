@@ -1,6 +1,8 @@
 // All ops that are not element-wise: each case against the reference, on every instruction set, bit-identical for any
 // number of threads.
 
+#include <set>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -280,6 +282,38 @@ TEST(KernelOps, DropoutMask) {
       const TensorType ids = tensor(DType::kI64, {dims[0]});
       check({Op::kDropoutMask, {tensor(DType::kI64, {2}), ids}, {3, pack_f64(p)}, 0.5, 0, {DType::kF32, Shape(dims)}});
     }
+  for (const auto& dims : {std::vector<int64_t>{2, 3, 5, 7}, {1, 1, 1, 1}, {3, 2, 9, 130}, {2, 2, 3, 0}}) {
+    const TensorType ids = tensor(DType::kI64, {dims[0]});
+    check(
+        {Op::kDropoutMask, {tensor(DType::kI64, {2}), ids}, {3, pack_f64(0.3), 1}, 0.5, 0, {DType::kF32, Shape(dims)}});
+  }
+}
+
+// Padding adds rows and columns to a mask, and changes none. No two weights of a sample share a word.
+TEST(KernelOps, MasksOfAttentionWeightsDoNotDependOnTheirShape) {
+  constexpr int64_t kHeads = 3, kMost = 12;
+  const auto mask = [](int64_t tokens, int64_t keys) {
+    const TensorType types[] = {tensor(DType::kI64, {2}), tensor(DType::kI64, {1})};
+    const TensorType type = tensor(DType::kF32, {1, kHeads, tokens, keys});
+    const int64_t attrs[] = {5, pack_f64(0.5), 1};
+    const std::array operands = {random_tensor(types[0], 1), TestTensor(types[1], [](int64_t) { return 8.0; })};
+    return run_kernel(prepare_kernel({Op::kDropoutMask, types, attrs, type}), operands, std::span(&type, 1))[0];
+  };
+  const TestTensor whole = mask(kMost, kMost);
+  for (const auto& [tokens, keys] : {std::pair<int64_t, int64_t>{1, 1}, {7, 7}, {5, 9}, {12, 3}}) {
+    const TestTensor part = mask(tokens, keys);
+    for (int64_t h = 0; h < kHeads; ++h)
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t s = 0; s < keys; ++s)
+          EXPECT_EQ(part[(h * tokens + t) * keys + s], whole[(h * kMost + t) * kMost + s]) << h << ' ' << t << ' ' << s;
+  }
+  std::set<std::vector<double>> rows;
+  for (int64_t row = 0; row < kHeads * kMost; ++row) {
+    std::vector<double> values;
+    for (int64_t s = 0; s < kMost; ++s) values.push_back(whole[row * kMost + s]);
+    rows.insert(values);
+  }
+  EXPECT_GT(rows.size(), 30U) << "rows and heads have masks of their own";
 }
 
 TEST(KernelOps, RandomTensors) {

@@ -270,6 +270,9 @@ class Table {
     const Shape shape = of_size({3, 5}, {4096, 256});
     add("dropout_mask", {key, samples},
         [shape](In v) { return ops::dropout_mask(v[0], v[1], shape.with(0, v[1].shape()[0]), 1, 0.3); });
+    const Shape weights = of_size({3, 2, 3, 5}, {4096, 2, 8, 16});
+    add("weights_dropout_mask", {key, samples},
+        [weights](In v) { return ops::weights_dropout_mask(v[0], v[1], weights.with(0, v[1].shape()[0]), 1, 0.3); });
     add("random_uniform", {key}, [shape](In v) { return ops::random_uniform(v[0], shape, 1); });
     add("random_normal", {key}, [shape](In v) { return ops::random_normal(v[0], shape, 1); });
   }

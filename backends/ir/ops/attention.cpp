@@ -86,8 +86,8 @@ ComposedAttention compose_attention(const AttentionSpec& spec, std::span<const V
   made.dropped = made.weights;
   if (spec.p > 0) {
     const Value mask =
-        ops::dropout_mask(operands[static_cast<size_t>(spec.key)], operands[static_cast<size_t>(spec.sample_ids)],
-                          scores.shape(), spec.layer, spec.p);
+        ops::weights_dropout_mask(operands[static_cast<size_t>(spec.key)],
+                                  operands[static_cast<size_t>(spec.sample_ids)], scores.shape(), spec.layer, spec.p);
     made.dropout = ops::cast(mask, scores.dtype());
     made.dropped = ops::mul(made.weights, made.dropout);
   }

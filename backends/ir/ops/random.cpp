@@ -1,6 +1,7 @@
 // Random numbers, as functions of a key (philox.h in kernels/).
 #include <limits>
 
+#include "backends/ir/attention.h"
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/definition.h"
 
@@ -26,6 +27,8 @@ TensorType dropout_mask_type(Query q) {
   check(p >= 0 && p < 1, "dropout_mask: expected p in [0, 1), got {}", p);
   check(q.requested.shape.rank() >= 1 && q.operands[1].shape == Shape{q.requested.shape[0]},
         "dropout_mask: expected one sample id per row of {}, got {}", q.requested.shape, q.operands[1]);
+  check(!masks_weights(q.attrs) || q.requested.shape.rank() == 4, "dropout_mask: expected weights (B, H, T, S), got {}",
+        q.requested.shape);
   return {DType::kF32, q.requested.shape};
 }
 
@@ -57,6 +60,7 @@ constexpr OpDef random_tensor(const RandomDef& def) {
 constexpr Attribute kDropoutAttributes[] = {
     {"layer", Type::kInt, kAnyInt, kAlways, kNameAndValue, "", ""},
     {"p", Type::kF64, kAnyInt, kAlways, kNameAndValue, "p={}", ""},
+    {"attention", Type::kInt, kFlag, kOptional, kNameAndValue, "", ""},  // weights (B, H, T, S)
 };
 constexpr Attribute kStream[] = {
     {"stream", Type::kInt, kAnyInt, kAlways, kNameAndValue, "", ""},
@@ -94,6 +98,11 @@ namespace runner::backends::ops {
 
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p) {
   const int64_t attrs[] = {layer, pack_f64(p)};
+  return record(Op::kDropoutMask, {key, sample_ids}, attrs, {DType::kF32, shape});
+}
+
+Value weights_dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p) {
+  const int64_t attrs[] = {layer, pack_f64(p), 1};
   return record(Op::kDropoutMask, {key, sample_ids}, attrs, {DType::kF32, shape});
 }
 
