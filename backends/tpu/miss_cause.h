@@ -21,9 +21,8 @@ inline bool is_of_evaluation(const Graph& graph) {
 
 // Advice for graphs that differ in shapes or operations.
 inline std::string_view same_shapes_advice(const ShortBatches& short_batches) {
-  return short_batches.lengths_differ ? "batches have as many tokens as their longest text: set data.tokens.padding: "
-                                        "max_length, or bucket for a "
-                                        "few sizes"
+  return short_batches.lengths_differ ? "data.tokens.padding: longest makes batches as long as their longest text; set "
+                                        "max_length, or bucket for a few lengths"
                                       : "use the same shapes in every batch (nn.where or a mask in place of slices)";
 }
 
