@@ -383,11 +383,10 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
     read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
   else
     read_file(inputs.input_ids, [&](const Array& array) { take_tokens(storage, array); });
-  const auto read_ids = [&](const std::string& path, const char* name, int64_t vocabulary) {
-    if (!path.empty()) read_file(path, [&](const Array& array) { take_ids(storage, array, name, vocabulary); });
-  };
-  read_ids(inputs.attention_mask, kMaskName, 2);
-  read_ids(inputs.token_type_ids, kSegmentsName, 0);
+  if (!inputs.attention_mask.empty())
+    read_file(inputs.attention_mask, [&](const Array& array) { take_mask(storage, array, options); });
+  if (!inputs.token_type_ids.empty())
+    read_file(inputs.token_type_ids, [&](const Array& array) { take_ids(storage, array, kSegmentsName, 0); });
   if (spec.labels_file.empty() && take_tokens_as_labels(storage, options)) return storage;
   if (options.labels != LabelsAs::kFeatures && !options.predicts) {
     read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options); });

@@ -37,7 +37,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     take_features(storage, array_of("features"), spec.scale, options);
   } else {
     take_tokens(storage, array_of(kIdsName));
-    if (has(kMaskName)) take_ids(storage, array_of(kMaskName), kMaskName, 2);
+    if (has(kMaskName)) take_mask(storage, array_of(kMaskName), options);
     if (has(kSegmentsName)) take_ids(storage, array_of(kSegmentsName), kSegmentsName, 0);
   }
   if (!has("labels") && take_tokens_as_labels(storage, options)) return storage;

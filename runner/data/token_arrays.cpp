@@ -79,6 +79,18 @@ void take_ids(Storage& storage, const Array& array, const char* name, int64_t vo
   storage.more_inputs.push_back({{name, backends::DType::kI64, storage.feature_shape, vocabulary}, std::move(ids)});
 }
 
+void take_mask(Storage& storage, const Array& array, const ReadOptions& options) {
+  take_ids(storage, array, kMaskName, 2);
+  if (options.labels != LabelsAs::kNextTokens) return;
+  const LargeArray<int64_t>& mask = storage.more_inputs.back().ids;
+  const auto length = static_cast<size_t>(storage.feature_shape[0]);
+  for (size_t i = 1; i < mask.size(); ++i)
+    RUN_CHECK(i % length == 0 || mask[i] <= mask[i - 1], ErrorKind::kData,
+              "{}: sample {}: the mask hides token {}, but shows token {}; a model that predicts the next token sees "
+              "all earlier ones, so put padding at the end",
+              array.name, i / length, i % length - 1, i % length);
+}
+
 bool has_shape_of_tokens(const Storage& storage, const Array& array) {
   return !storage.tokens.empty() && array.shape == std::vector<int64_t>{storage.samples, storage.feature_shape[0]};
 }

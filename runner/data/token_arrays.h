@@ -10,6 +10,9 @@ namespace runner::data {
 void take_tokens(Storage& storage, const Array& array);
 // Stores a further input, (N, T) whole numbers in [0, vocabulary). 0: any vocabulary. Call it after take_tokens().
 void take_ids(Storage& storage, const Array& array, const char* name, int64_t vocabulary);
+// Stores the attention mask, (N, T) of 0 and 1. With LabelsAs::kNextTokens hidden tokens must be the last of a sample,
+// because causal models see all earlier tokens. Call it after take_tokens().
+void take_mask(Storage& storage, const Array& array, const ReadOptions& options);
 
 // Whether an array has the shape of the stored token ids.
 bool has_shape_of_tokens(const Storage& storage, const Array& array);

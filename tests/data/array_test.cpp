@@ -124,6 +124,30 @@ TEST_F(NamedInputsTest, LabelsOfNextTokensAreShifted) {
               }).ends_with("expected integers of shape (2, 3), the label of each token, got shape (2)"));
 }
 
+// As a user of transformers pads texts on the left. An encoder reads any mask.
+TEST_F(NamedInputsTest, CausalModelsCannotHideEarlierTokens) {
+  const std::string left = numbers({1, 1, 1, 0, 1, 1}), hole = numbers({1, 0, 1, 1, 1, 1});
+  for (const auto& [mask, text] : {std::pair(left, "sample 1: the mask hides token 0, but shows token 1"),
+                                   std::pair(hole, "sample 0: the mask hides token 1, but shows token 2")})
+    for (const std::string& labels : {std::string(), numbers({5, 6, 7, 9, 8, -100})}) {
+      const std::string message = message_of([&] { read_inputs(ids_, mask, labels, LabelsAs::kNextTokens); });
+      EXPECT_NE(message.find(text), message.npos) << message;
+    }
+  EXPECT_EQ(read_inputs(ids_, left, labels_).samples, 2);
+}
+
+// Masks of any type are the same.
+TEST_F(NamedInputsTest, MasksOfAnyTypeAreTheSame) {
+  const Ints want{1, 1, 1, 1, 1, 0};
+  const std::string bytes{1, 1, 1, 1, 1, 0};
+  for (const std::string& mask :
+       {npy(dict("<i8", "(2, 3)"), bytes_of(want)), npy(dict("<i4", "(2, 3)"), bytes_of<int32_t>({1, 1, 1, 1, 1, 0})),
+        npy(dict("|u1", "(2, 3)"), bytes), npy(dict("|b1", "(2, 3)"), bytes), mask_}) {
+    const Storage s = read_inputs(ids_, mask, labels_);
+    EXPECT_TRUE(std::ranges::equal(s.more_inputs.at(0).ids, want));
+  }
+}
+
 TEST_F(NamedInputsTest, LabelsWithoutAClassAreIgnored) {
   schema::DataSpec spec;
   spec.train = inputs(ids_, mask_, numbers({0, 1, -100, 1, -100, -100}));
