@@ -56,15 +56,22 @@ int64_t onnx_type(DType dtype) {
   return 0;
 }
 
-std::string OnnxGraph::node(std::string_view op, std::span<const std::string> inputs,
-                            std::initializer_list<Attribute> attributes) {
-  std::string name = fmt::format("/{}_{}", op, ++values_);
+std::vector<std::string> OnnxGraph::outputs_of(std::string_view op, std::span<const std::string> inputs,
+                                               std::initializer_list<Attribute> attributes, int count) {
+  std::vector<std::string> outputs;
   ProtobufMessage message;
   for (const std::string& input : inputs) message.add(kNodeInput, input);
-  message.add(kNodeOutput, name).add(kNodeName, name).add(kOpType, op);
+  while (std::ssize(outputs) < count)
+    message.add(kNodeOutput, outputs.emplace_back(fmt::format("/{}_{}", op, ++values_)));
+  message.add(kNodeName, outputs.front()).add(kOpType, op);
   for (const Attribute& each : attributes) message.add(kAttribute, attribute(each));
   nodes_.push_back(std::move(message));
-  return name;
+  return outputs;
+}
+
+std::string OnnxGraph::node(std::string_view op, std::span<const std::string> inputs,
+                            std::initializer_list<Attribute> attributes) {
+  return outputs_of(op, inputs, attributes, 1).front();
 }
 
 std::string OnnxGraph::tensor(std::string name, DType dtype, std::span<const int64_t> dims, std::string_view bytes) {

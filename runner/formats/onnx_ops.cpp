@@ -271,13 +271,21 @@ constexpr OnnxRule kRotary{.record = [](const OnnxNode& node) -> OnnxValue {
   return {graph.node("Concat", {new_low, new_high}, {{"axis", int64_t{-1}}})};
 }};
 
+// Of equal elements, ONNX takes the first one first, too.
+constexpr OnnxRule kTopK{.record = [](const OnnxNode& node) -> OnnxValue {
+  OnnxGraph& graph = node.graph;
+  const int64_t count[] = {node.attrs[0]};
+  const std::string inputs[] = {node.expanded(0), graph.numbers(count)};
+  return {
+      graph.outputs_of("TopK", inputs, {{"axis", int64_t{-1}}, {"largest", int64_t{1}}, {"sorted", int64_t{1}}}, 2)[1]};
+}};
+
 constexpr OnnxRule kAttention = kNotInForward;  // composed before (compose_attention())
 
 constexpr OnnxRule kCrossEntropy = kNotInForward, kCrossEntropyGrad = kNotInForward, kLayerNormGradX = kNotInForward,
                    kLayerNormGradGamma = kNotInForward, kDropoutMask = kNotInForward, kRandomUniform = kNotInForward,
                    kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward,
-                   kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward,
-                   kTopK = kNotInForward;
+                   kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward;
 
 }  // namespace onnx_rules
 

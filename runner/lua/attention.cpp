@@ -67,6 +67,15 @@ int scaled_dot_product_attention(lua_State* state) {
   return push_tensor(state, ops::attention(q, k, v, options));
 }
 
+int rotary(lua_State* state) {
+  const Value x = tensor_argument(state, 1), positions = tensor_argument(state, 2);
+  const double theta = number_argument(state, 3, 10000);
+  RUN_CHECK(x.shape().rank() == 4, ErrorKind::kRun, "nn.rotary: expected x (B, H, T, D), got {}", x.type().to_string());
+  RUN_CHECK(std::isfinite(theta) && theta > 0, ErrorKind::kRun, "nn.rotary: expected theta above 0, got {}", theta);
+  const Value frequencies = nn::rotary_frequencies(*x.program, x.shape()[3], theta);
+  return push_tensor(state, ops::rotary(x, ops::rotary_table(positions, frequencies)));
+}
+
 }  // namespace functions
 
 nn::AttentionCall attention_call(lua_State* state, int first, Value x, bool takes_keys) {

@@ -400,6 +400,8 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"scaled_dot_product_attention", bound<functions::scaled_dot_product_attention>, false, true,
      "nn.scaled_dot_product_attention(q, k, v [, {attn_mask, dropout_p, is_causal, scale}])",
      "Attention of q (B, H, T, D) over k and v (B, G, S, D), H a multiple of G; a bool mask is true for keys to see."},
+    {"rotary", bound<functions::rotary>, false, true, "nn.rotary(x, positions [, theta])",
+     "Rotary embedding of x (B, H, T, D): rotates elements i and i + D/2 by position / theta^(2i/D); theta is 10000."},
     {"topk", bound<topk>, true, true, "x:topk(k)",
      "The k largest of the last axis, largest first, and their indices from 0."},
     {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Changes the shape; one size may be -1."},

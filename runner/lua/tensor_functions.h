@@ -64,6 +64,8 @@ namespace functions {
 
 // (q, k, v [, {attn_mask, dropout_p, is_causal, scale}]). Dropout applies in training only.
 int scaled_dot_product_attention(lua_State* state);
+// (x, positions [, theta])
+int rotary(lua_State* state);
 
 }  // namespace functions
 

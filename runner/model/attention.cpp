@@ -20,6 +20,12 @@ Value merge_heads(Value x) {
   return ops::reshape(ops::transpose(x, 1, 2), Shape{shape[0], shape[2], shape[1] * shape[3]});
 }
 
+Value rotary_frequencies(backends::Program& program, int64_t width, double theta) {
+  const Value pairs = ops::cast(ops::arange(program, width / 2), backends::DType::kF32);
+  const Value exponents = ops::div(ops::mul(pairs, 2), static_cast<double>(width));
+  return ops::div(1, ops::pow(ops::full_like(exponents, theta), exponents));
+}
+
 Value additive_mask(Value mask, backends::DType dtype, bool hides) {
   const Value zero = ops::full_like(ops::cast(mask, dtype), 0);
   const Value hidden = ops::full_like(zero, -std::numeric_limits<double>::infinity());

@@ -10,6 +10,9 @@ namespace runner::nn {
 Value split_heads(Value x, int64_t heads);
 Value merge_heads(Value x);
 
+// The frequencies 1 / θ^(2i / width) of rotary embeddings of `width` elements, f32, rounded as in transformers.
+Value rotary_frequencies(backends::Program& program, int64_t width, double theta);
+
 // A mask as numbers to add to scores: −∞ where a bool mask equals `hides`, else 0.
 Value additive_mask(Value mask, backends::DType dtype, bool hides);
 

@@ -74,12 +74,9 @@ class LlamaAttention : public Group {
     return o_proj_->forward(context, merge_heads(mixed));
   }
 
-  // The table of positions (T) i64 with the frequencies 1 / θ^(2i / D), rounded as in transformers. All layers record
-  // the same nodes, which the cse pass merges.
+  // The table of positions (T) i64. All layers record the same nodes, which the cse pass merges.
   Value rotations(Value positions) const {
-    const Value pairs = ops::cast(ops::arange(*positions.program, head_width_ / 2), backends::DType::kF32);
-    const Value exponents = ops::div(ops::mul(pairs, 2), static_cast<double>(head_width_));
-    const Value frequencies = ops::div(1, ops::pow(ops::full_like(exponents, theta_), exponents));
+    const Value frequencies = rotary_frequencies(*positions.program, head_width_, theta_);
     return ops::rotary_table(positions, scaling_ ? scaled(*scaling_, frequencies) : frequencies);
   }
 

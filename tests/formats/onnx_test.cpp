@@ -115,6 +115,7 @@ const std::vector<std::pair<std::string, Model>>& models() {
          const Value table = ops::rotary_table(in.ids, ops::slice(in.b, 0, 1, 2));
          return ops::rotary(heads, table);
        }},
+      {"top_k", [](const Inputs& in) { return ops::gather(in.x, -1, ops::top_k(ops::mul(in.x, in.b), 3)); }},
       {"attention",
        [](const Inputs& in) {
          const Shape heads{in.x.shape()[0], 2, 2, 1};

@@ -283,6 +283,18 @@ std::vector<Row> reductions() {
        "nn.tensor{1, 3, 5, 7}:reshape(1, 2, 2, 1), {scale = 2, attn_mask = nn.tensor{-1 / 0, 0}})",
        {f32, Shape{1, 2, 1, 1}},
        {3, 7}},
+      // PyTorch's figures: erf, and the approximation by tanh.
+      {"nn.tensor{-1, 0.5, 1, 3}:gelu()", {f32, Shape{4}}, {-0.1586553, 0.3457312, 0.8413447, 2.9959497}},
+      {"nn.tensor{-1, 0.5, 1, 3}:gelu_tanh()", {f32, Shape{4}}, {-0.1588080, 0.3457140, 0.8411920, 2.9963627}},
+      // transformers' figures at place 1, and the row itself at place 0. Frequencies are 1 and 1/100, or 1 and 1/2.
+      {"nn.rotary(nn.tensor{1, 2, 3, 4, 1, 2, 3, 4}:reshape(1, 1, 2, 4), nn.tensor{0, 1}:cast('i64'))",
+       {f32, Shape{1, 1, 2, 4}},
+       {1, 2, 3, 4, -1.9841106, 1.9599006, 2.4623780, 4.0197997}},
+      {"nn.rotary(nn.tensor{1, 2, 3, 4, 1, 2, 3, 4}:reshape(2, 1, 1, 4), nn.tensor{1, 3}:cast('i64'):reshape(2, 1), 4)",
+       {f32, Shape{2, 1, 1, 4}},
+       {std::cos(1.0) - 3 * std::sin(1.0), 2 * std::cos(0.5) - 4 * std::sin(0.5), 3 * std::cos(1.0) + std::sin(1.0),
+        4 * std::cos(0.5) + 2 * std::sin(0.5), std::cos(3.0) - 3 * std::sin(3.0), 2 * std::cos(1.5) - 4 * std::sin(1.5),
+        3 * std::cos(3.0) + std::sin(3.0), 4 * std::cos(1.5) + 2 * std::sin(1.5)}},
       {"x:matmul(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
       {"x:mm(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
   };
@@ -544,6 +556,10 @@ TEST(LuaModules, RefuseWrongArgumentsOfTransformers) {
   EXPECT_EQ(step.error(
                 "nn.TransformerEncoderLayer(3, 1)(nn.zeros(2, 1, 3), {src_key_padding_mask = nn.zeros(3, 2, 'bool')})"),
             "step:1: src_key_padding_mask: expected a mask (2, 1), true for keys to ignore, got (3, 2) bool");
+  EXPECT_EQ(step.error("nn.rotary(nn.zeros(2, 4), nn.zeros(2))"),
+            "step:1: nn.rotary: expected x (B, H, T, D), got (2, 4) f32");
+  EXPECT_EQ(step.error("nn.rotary(nn.zeros(1, 1, 2, 4), nn.zeros(2):cast('i64'), 0)"),
+            "step:1: nn.rotary: expected theta above 0, got 0");
   EXPECT_EQ(step.error("(function(x) nn.scaled_dot_product_attention(x, x, x) end)(nn.zeros(2, 3))"),
             "step:1: attention: expected q (B, H, T, D), got (2, 3) f32");
 }
