@@ -83,9 +83,9 @@ class JsonRows {
 
   [[noreturn]] void refuse_missing(const json::Value& document, const std::string& name) const {
     std::vector<std::string> names;
-    for (const auto& [key, value] : json::members_of(document)) names.push_back(key);
+    for (const auto& [key, value] : json::members_of(document)) names.push_back(in_quotes(key));
     refuse("the object has no member {}; {}", in_quotes(name),
-           schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+           schema::did_you_mean(in_quotes(name), names, fmt::format("it has {}", fmt::join(names, ", "))));
   }
 
   std::string text_of(const json::Value& document, const std::string& name) const {

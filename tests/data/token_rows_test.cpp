@@ -132,7 +132,7 @@ TEST_F(TokenRowsTest, QuotesInTsvAreText) {
   EXPECT_EQ(data.train.storage().rows->length(1), 6);
 }
 
-// Values of traps_text.md: truncate_encodings() of Hugging Face's tokenizers.
+// Values of truncate_encodings() of Hugging Face's tokenizers.
 TEST_F(TokenRowsTest, TruncatesLikeTheReference) {
   struct Case {
     size_t first, second;
@@ -218,7 +218,9 @@ TEST_F(TokenRowsTest, FaultsNameTheLine) {
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\", \"label\": 0}\n[1]\n"),
             "f:2: expected a JSON object, got '[1]'");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"y\": \"a\", \"label\": 0}\n"),
-            "f:1: the object has no member 'x'; did you mean y?");
+            "f:1: the object has no member 'x'; did you mean 'y'?");
+  EXPECT_EQ(message(DataFormat::kJsonl, "{\"text\\nof\": \"a\", \"label\": 0}\n"),
+            "f:1: the object has no member 'x'; it has 'text\\x0aof', 'label'");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": 3, \"label\": 0}\n"), "f:1: 'x': expected a text, got 3");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\", \"label\": null}\n"),
             "f:1: the label 'label' has no value; set missing: drop");

@@ -1,4 +1,4 @@
-// Data files: safetensors, npy, idx, csv, text.
+// Data files: safetensors, npy, idx, csv, text, text columns.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +12,7 @@
 #include "runner/data/labels.h"
 #include "runner/data/load.h"
 #include "runner/data/stream.h"
+#include "runner/data/token_rows.h"
 #include "runner/formats/model_files.h"
 #include "runner/formats/safetensors.h"
 #include "tests/fuzz/target.h"
@@ -249,6 +250,44 @@ bool text(Bytes input) {
       for (const int64_t label : labels) require(label >= 0 && label < loaded.outputs, "no such token");
     }
     require(!rows.next(), "the stream continues");
+  });
+}
+
+// The first byte selects the format, one text or a pair, the tokenizer, and how texts are cut.
+bool token_rows(Bytes input) {
+  if (input.empty()) return false;
+  static uint8_t choice;
+  choice = input[0];
+  return accepts(input.subspan(1), [](const std::string& path) {
+    constexpr DataFormat kFormats[] = {DataFormat::kJsonl, DataFormat::kTsv, DataFormat::kCsv, DataFormat::kJsonl};
+    schema::DataSpec section;
+    section.train.format = kFormats[choice & 3];
+    section.train.path = path;
+    section.train.text_columns = {{"a", 0}};
+    if ((choice & 4) != 0) section.train.text_columns.push_back({"b", 0});
+    section.train.label = schema::Column{"label", 0};
+    section.train.missing = (choice & 128) == 0 ? schema::Missing::kError : schema::Missing::kDrop;
+    section.tokens = schema::TokensSpec{.tokenizer = (choice & 8) == 0 ? "bytes" : "characters",
+                                        .max_length = 1 + (choice >> 4 & 7)};
+    const data::Data loaded = data::load(section, 1, LabelsAs::kAuto);
+    const data::Dataset& train = loaded.train;
+    const data::TokenRows& rows = *train.storage().rows;
+    const auto width = static_cast<size_t>(section.tokens->max_length);
+    require(train.size() > 0 && train.feature_shape().elements() == section.tokens->max_length, "another shape");
+    for (int64_t row = 0; row < train.size(); ++row) {
+      std::vector<int64_t> ids(width), visible(width), segments(width);
+      train.gather_input(0, std::vector{row}, std::as_writable_bytes(std::span(ids)));
+      train.gather_input(1, std::vector{row}, std::as_writable_bytes(std::span(visible)));
+      train.gather_input(2, std::vector{row}, std::as_writable_bytes(std::span(segments)));
+      const int64_t length = rows.length(row);
+      for (size_t t = 0; t < width; ++t) {
+        require(ids[t] >= 0 && ids[t] < loaded.encoding.vocabulary, "no such token");
+        require(visible[t] == (static_cast<int64_t>(t) < length), "the mask is not that of the tokens");
+        require(segments[t] == 0 || (segments[t] == 1 && visible[t] == 1), "padding has a segment");
+        require(t == 0 || visible[t] == 0 || segments[t] >= segments[t - 1], "segments are mixed");
+      }
+    }
+    check_labels(train.storage());
   });
 }
 

@@ -16,8 +16,8 @@
 namespace runner::fuzz {
 namespace {
 
-// Memory that readers allocate for any input: the window of csv, the chunk of safetensors.
-constexpr size_t kBaseBytes = size_t{4} << 20;
+// Memory that readers allocate for any input: the window of csv, the chunk of safetensors, the table of all characters.
+constexpr size_t kBaseBytes = size_t{5} << 20;
 // deflate's limit: bytes of gzip input count this often.
 constexpr size_t kMaxExpansion = 1032;
 
@@ -58,6 +58,7 @@ std::span<const Target> targets() {
       {"idx", idx, 16},
       {"csv", csv, 64},
       {"text", text, 64},
+      {"token_rows", token_rows, 256},
       {"lua_patterns", lua_patterns, 1024},
       {"where", where, 1024},
       {"metrics_report", metrics_report, 64},

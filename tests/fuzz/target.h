@@ -23,6 +23,7 @@ bool npy(Bytes input);
 bool idx(Bytes input);
 bool csv(Bytes input);
 bool text(Bytes input);
+bool token_rows(Bytes input);
 bool lua_patterns(Bytes input);
 bool where(Bytes input);
 bool metrics_report(Bytes input);

@@ -154,6 +154,28 @@ void write_text(Corpus corpus) {
   corpus.add('\xff' + std::string(100, 'x') + std::string(1, '\0'));
 }
 
+// The first byte selects the format, the columns, the tokenizer and the length (data_files.cpp).
+void write_token_rows(Corpus corpus) {
+  const std::string lines =
+      "{\"a\": \"one text\", \"b\": \"two\", \"label\": \"yes\"}\n\n"
+      "{\"b\": \"\", \"label\": \"no\", \"a\": \"\\u00fc\\ud834\\udd1e \\\"\\n\"}\n"
+      "{\"a\": \"x\", \"b\": \"y\", \"label\": \"yes\", \"more\": [1, {\"c\": null}]}";
+  corpus.add('\x74' + lines);
+  corpus.add('\x38' + lines);
+  corpus.add("\x10{\"a\":\"1\",\"label\":0.5}\r\n{\"a\":\"2\",\"label\":-1e3}");
+  corpus.add('\x73' + gzip(lines));
+  corpus.add(
+      "\x75"
+      "a\tlabel\tb\nit's \"so\"\t1\t\xc3\xbc\n\"\t0\tb\n");
+  corpus.add(
+      "\x7e"
+      "label,a,b\nyes,\"one, \"\"two\"\"\",three\r\nno,\"two\nlines\",\n");
+  corpus.add(
+      "\xf5"
+      "\xef\xbb\xbf"
+      "a\tb\tlabel\nc\td\t1\ne\tf\t\ng\th\t2\n");
+}
+
 void write_lua_patterns(Corpus corpus) {
   const auto add = [&](const std::string& pattern, const std::string& subject, const std::string& replacement) {
     corpus.add(pattern + '\x1f' + subject + '\x1f' + replacement);
@@ -242,6 +264,7 @@ int main(int argc, char** argv) {
   write_shard_index(Corpus(root, "shard_index"));
   write_csv(Corpus(root, "csv"));
   write_text(Corpus(root, "text"));
+  write_token_rows(Corpus(root, "token_rows"));
   write_lua_patterns(Corpus(root, "lua_patterns"));
   write_where(Corpus(root, "where"));
   write_metrics_report(Corpus(root, "metrics_report"));
