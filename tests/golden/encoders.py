@@ -164,8 +164,12 @@ def mistakes(head):
     def without(name, value):
         return lambda model, inputs: inputs.update({name: torch.full_like(inputs[name], value)})
 
-    def transposed(module):  # a square weight
-        module.query.weight.data = module.query.weight.data.T.contiguous()
+    def transposed(kind, name):  # a layer with a square weight
+        def change(module):
+            layer = getattr(module, name)
+            layer.weight.data = layer.weight.data.T.contiguous()
+
+        return each(kind, change)
 
     def set_gelu(module):
         module.intermediate_act_fn = nn.GELU(approximate="tanh")
@@ -173,14 +177,20 @@ def mistakes(head):
     both = {
         "tanh gelu": each(bert.BertIntermediate, set_gelu),
         "eps 1e-5": each(nn.LayerNorm, lambda m: setattr(m, "eps", 1e-5)),
+        "eps 1e-6": each(nn.LayerNorm, lambda m: setattr(m, "eps", 1e-6)),
         "moved positions": moved,
         "no segments": without("token_type_ids", 0),
         "no mask": without("attention_mask", 1),
-        "transposed": each(bert.BertSelfAttention, transposed),
+        "query transposed": transposed(bert.BertSelfAttention, "query"),
+        "key transposed": transposed(bert.BertSelfAttention, "key"),
+        "value transposed": transposed(bert.BertSelfAttention, "value"),
+        "attention.output transposed": transposed(bert.BertSelfOutput, "dense"),
     }
     if head in ("classification", "regression"):
+        both["pooler transposed"] = transposed(bert.BertPooler, "dense")
         both["no tanh"] = each(bert.BertPooler, lambda m: setattr(m, "activation", nn.Identity()))
     if head == "masked_lm":
+        both["transform transposed"] = transposed(bert.BertPredictionHeadTransform, "dense")
         both["no bias"] = lambda model, inputs: model.cls.predictions.bias.data.zero_()
     return both
 

@@ -379,7 +379,7 @@ def mistakes_of_gpt(spec):
     other = "none" if spec["activation"] == "gelu_tanh" else "tanh"
     return {
         "other gelu": each(Mlp, lambda m: setattr(m, "approximate", other)),
-        "eps 1e-3": each(nn.LayerNorm, lambda m: setattr(m, "eps", 1e-3)),
+        "eps 1e-6": each(nn.LayerNorm, lambda m: setattr(m, "eps", 1e-6)),
         "no scale": each(Attention, lambda m: setattr(m, "scaled", False)),
         "no mask": each(Attention, lambda m: setattr(m, "masked", False)),
         "other heads": each(Attention, lambda m: setattr(m, "heads", 2)),
