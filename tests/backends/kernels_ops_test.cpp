@@ -276,6 +276,35 @@ TEST(KernelOps, LayerNormOfShiftedRows) {
   expect_close(got[0], want[0], 2, 0, "layer_norm");
 }
 
+// Figures of PyTorch that tell the usual values of eps apart.
+TEST(KernelOps, EpsOfNorms) {
+  const TensorType row = tensor(DType::kF32, {4});
+  const auto first = [&](Op op, const std::vector<double>& values, double eps) {
+    std::vector<TestTensor> operands{TestTensor(row, [&](int64_t i) { return values[static_cast<size_t>(i)]; }),
+                                     TestTensor(row, [](int64_t) { return 1; })};
+    if (op == Op::kLayerNorm) operands.emplace_back(row, [](int64_t) { return 0; });
+    const std::vector<TensorType> types(operands.size(), row);
+    const int64_t attrs[] = {pack_f64(eps)};
+    return run_kernel(prepare_kernel({op, types, attrs, row}), operands, std::span(&row, 1))[0][0];
+  };
+  const std::vector<double> small{1e-3, -1e-3, 2e-3, -2e-3}, larger{1e-2, -2e-2, 2e-2, 3e-2};
+  EXPECT_NEAR(first(Op::kLayerNorm, small, 1e-12), 0.6324554, 1e-6);
+  EXPECT_NEAR(first(Op::kLayerNorm, small, 1e-6), 0.5345225, 1e-6);
+  EXPECT_NEAR(first(Op::kLayerNorm, small, 1e-5), 0.2828427, 1e-6);
+  EXPECT_NEAR(first(Op::kRmsNorm, larger, 1e-6), 0.4708816, 1e-6);
+  EXPECT_NEAR(first(Op::kRmsNorm, larger, 1e-5), 0.4662524, 1e-6);
+}
+
+// The square of 300 is infinite in fp16.
+TEST(KernelOps, RmsNormOfFp16IsComputedInF32) {
+  const TensorType row = tensor(DType::kF16, {4});
+  const std::array operands = {TestTensor(row, [](int64_t) { return 300; }),
+                               TestTensor(row, [](int64_t) { return 2; })};
+  const TensorType types[] = {row, row};
+  const int64_t attrs[] = {pack_f64(1e-5)};
+  EXPECT_EQ(run_kernel(prepare_kernel({Op::kRmsNorm, types, attrs, row}), operands, std::span(&row, 1))[0][3], 2);
+}
+
 TEST(KernelOps, DropoutMask) {
   for (const double p : {0.0, 0.1, 0.5, 0.9375})
     for (const auto& dims : {std::vector<int64_t>{5}, {4, 7}, {16, 3, 130}, {0, 4}}) {

@@ -179,6 +179,24 @@ TEST(LuaLosses, RejectInvalidOptions) {
   }
 }
 
+// Figures of PyTorch: an ignored sample counts neither in the uniform part of the smoothing nor in the mean.
+TEST(LuaLosses, SmoothingDoesNotReachIgnoredSamples) {
+  LuaStep step;
+  step.input("x", HostTensor({DType::kF32, Shape{3, 3}}, std::vector<double>{2, 0, -1, 0, 1, 0, 5, 5, -5}));
+  step.input("y", HostTensor({DType::kI64, Shape{3}}, std::vector<double>{0, 1, -100}));
+  EXPECT_NEAR(step.compute("nn.cross_entropy(x, y, {label_smoothing = 0.1, reduction = 'mean'})")[0], 0.4773120, 1e-6);
+  EXPECT_NEAR(step.compute("nn.cross_entropy(x, y, {reduction = 'mean'})")[0], 0.3606454, 1e-6);
+}
+
+// Outputs (n, 1) and targets (n) would be broadcast to (n, n).
+TEST(LuaLosses, RegressionDoesNotBroadcast) {
+  LuaStep step;
+  step.input("x", HostTensor({DType::kF32, Shape{3, 1}}, std::vector<double>{1, 2, 3}));
+  step.input("y", HostTensor({DType::kF32, Shape{3}}, std::vector<double>{1, 2, 3}));
+  for (const char* loss : {"mse", "l1", "huber", "bce_with_logits"})
+    EXPECT_NE(step.error(fmt::format("nn.{}(x, y)", loss)), "no error") << loss;
+}
+
 TEST(LuaLosses, WrongRankGivesTheSameErrorWithAndWithoutSmoothing) {
   Classification step;
   const std::string plain = step.error("nn.cross_entropy(logits:sum(2), labels)");

@@ -133,6 +133,13 @@ TEST(BuildModel, GptHasNamesOfNanoGpt) {
              "transformer.h.0.mlp.c_proj.weight (4, 7)", "transformer.ln_f.weight (4)", "lm_head.weight (10, 4)"}));
 }
 
+// The embedding, which is the output layer too, counts once.
+TEST(BuildModel, GptHasAsManyWeightsAsGpt2) {
+  data::Encoding data = labelled_tokens(1024);
+  data.vocabulary = data.outputs = 50257;
+  EXPECT_EQ(build_model(gpt(12, 12, 768), data).parameters.elements(), 124'439'808);
+}
+
 TEST(BuildModel, GptHasInitialWeightsOfGpt2) {
   std::map<std::string, Initialiser> init;
   const Model model = build_model(gpt(2, 2, 4), labelled_tokens(6));
