@@ -285,7 +285,10 @@ Storage planned_text(const schema::DatasetSpec& spec, const ReadOptions& options
 }
 
 Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
-  RUN_ASSERT(!options.masking || has_tokenizer(spec));  // the recipe reader rejects it
+  RUN_CHECK(!options.masking || has_tokenizer(spec), ErrorKind::kRecipe,
+            "train.objective masked_lm needs a tokenizer, which has a mask token, but data.train.tokens is {}, and "
+            "model.pretrained has none",
+            spec.tokens);
   if (spec.planned_samples) return planned_text(spec, options);
   if (spec.tokens == kIdsWord) return read_ids(spec, options);
   if (has_tokenizer(spec)) return read_documents(spec, options);

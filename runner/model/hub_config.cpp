@@ -1,11 +1,13 @@
 // Writes config.json of a folder of the Hugging Face Hub: the inverse of apply_config().
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "runner/data/text.h"
 #include "runner/model/model_def.h"
 #include "runner/model/pretrained.h"
+#include "runner/text/tokenizer_file.h"
 #include "schema/base/error.h"
 
 namespace runner::nn {
@@ -38,6 +40,30 @@ json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe,
        key.field, choice);
 }
 
+// Returns the config.json of model.pretrained; null if there is none, or it is gone.
+json::Value pretrained_config(const schema::ModelSpec& spec) {
+  if (spec.pretrained.empty()) return {};
+  try {
+    return read_config(find_pretrained(spec.pretrained));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Adds the special tokens of a language model: those of the pretrained model, else the end token of the tokenizer. A
+// missing key would be that of transformers.
+void add_special_ids(json::Object& config, const schema::Recipe& recipe) {
+  const json::Value pretrained = pretrained_config(recipe.model);
+  const std::string tokenizer = data::tokenizer_path(recipe.data);
+  for (const char* const key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    json::Value id = json::member(pretrained, key);
+    std::error_code ignored;
+    if (id.is_null() && key == std::string_view("eos_token_id") && std::filesystem::exists(tokenizer, ignored))
+      if (const auto end = text::open_tokenizer(tokenizer).end_token()) id = int64_t{*end};
+    config.emplace_back(key, std::move(id));
+  }
+}
+
 const std::string* word_of_no_value(const ConfigKey& key) {
   for (const auto& [word, choice] : key.choices)
     if (choice.empty()) return &word;
@@ -47,10 +73,12 @@ const std::string* word_of_no_value(const ConfigKey& key) {
 void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
   if (data.predicts_tokens() || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
     return;
-  const std::vector<std::string> names = data.classes();
+  std::vector<std::string> names = data.class_names;
+  if (names.empty()) names = class_names_of(pretrained_config(spec));
+  const bool has_names = std::ssize(names) == data.outputs;
   json::Object names_by_id, ids_by_name;
   for (int64_t i = 0; i < data.outputs; ++i) {
-    const std::string name = data.has_names() ? names[static_cast<size_t>(i)] : fmt::format("LABEL_{}", i);
+    const std::string name = has_names ? names[static_cast<size_t>(i)] : fmt::format("LABEL_{}", i);
     names_by_id.emplace_back(std::to_string(i), name);
     ids_by_name.emplace_back(name, i);
   }
@@ -82,8 +110,7 @@ std::string config_text(const schema::ReadResult& recipe, const data::Encoding& 
       add(config, key.names.back(), *word);
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
-  if (data.predicts_tokens() && data::tokenizer_path(recipe.recipe.data).empty())
-    for (const char* const token : {"bos_token_id", "eos_token_id"}) config.emplace_back(token, json::Value());
+  if (data.token_labels == data::TokenLabels::kNext) add_special_ids(config, recipe.recipe);
   add_classes(config, spec, data);
   return json::text(config);
 }

@@ -79,6 +79,20 @@ std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, co
   return rows;
 }
 
+// `wanted`, `got`: shapes of a parameter of the output layer, by the data and in the file.
+void check_class_count(const std::vector<std::string>& classes, const Shape& wanted, const Shape& got,
+                       const PretrainedFiles& files) {
+  if (got.rank() == 0 || wanted[0] == got[0]) return;
+  const auto list = [](const std::vector<std::string>& names) {
+    return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
+  };
+  fail(ErrorKind::kRecipe,
+       "{}: the output layer of {} has {}{}, but data.train has {}{}; model.new_head: true starts with a new output "
+       "layer",
+       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(read_config(files))),
+       count_text(wanted[0], "class"), list(classes));
+}
+
 std::string count_of(const std::vector<std::string>& names) {
   constexpr size_t kNamed = 6;
   const std::span<const std::string> first(names.data(), std::min(names.size(), kNamed));
@@ -110,6 +124,7 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
     const std::string name = full_name(parameter.name, *found->tensor);
     found->is_transposed = is_conv1d && any_matches(source.def.conv1d, parameter.name);
     const Shape shape = found->is_transposed ? Shape{parameter.shape[1], parameter.shape[0]} : parameter.shape;
+    if (is_output) check_class_count(source.classes, parameter.shape, found->tensor->shape, files);
     RUN_CHECK(found->tensor->shape == shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}{}",
               kPretrained, shape.to_string(), name, files.weights, found->tensor->shape.to_string(),
               is_output ? "; model.new_head: true starts with a new output layer" : "");

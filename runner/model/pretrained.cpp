@@ -155,6 +155,16 @@ json::Value as_field(const schema::Field& field, const json::Value& value, const
   }
 }
 
+// A damaged number of layers would build a model without end.
+void check_layers(const PretrainedDef& def, const PretrainedFiles& files, const json::Value& config) {
+  const auto key = std::ranges::find(def.keys, "model.layers", &ConfigKey::field);
+  const int64_t* const layers = json::member(config, key->names.front()).integer();
+  if (layers == nullptr) return;
+  const auto tensors = std::ssize(formats::ModelTensors(files.weights).tensors());
+  if (*layers > tensors)
+    refuse(files, fmt::format("{} is {}, but {} has {} tensors", key->names.front(), *layers, files.weights, tensors));
+}
+
 struct Applied {
   std::string folder;  // of config.json
   std::vector<std::pair<std::string, json::Value>> values;
@@ -173,6 +183,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),
                               name_of(spec.type), def.model_type));
   check_fixed(def, files, config);
+  check_layers(def, files, config);
   Applied applied{.folder = folder_of(files.config), .values = {}, .faults = {}};
   for (const ConfigKey& key : def.keys) {
     const schema::Leaf* const leaf = recipe.find(key.field);
@@ -288,7 +299,8 @@ std::vector<std::string> class_names_of(const json::Value& config) {
   bool are_numbers = true;
   for (size_t i = 0; i < names.size(); ++i) {
     const json::Value& name = json::member(json::member(config, "id2label"), std::to_string(i));
-    if (name.text() == nullptr) return {};
+    RUN_CHECK(name.text() != nullptr, ErrorKind::kData,
+              "{}: id2label of config.json has {} names, but none for class {}", kKey, labels.size(), i);
     names[i] = *name.text();
     are_numbers = are_numbers && names[i] == fmt::format("LABEL_{}", i);
   }

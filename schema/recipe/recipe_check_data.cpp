@@ -136,6 +136,7 @@ void check_planned(const CheckContext& c) {
 void check_masking(const CheckContext& c) {
   const bool has_rows = has_text_rows(c, "data.train");
   const std::string key = has_rows ? "data.tokens.tokenizer" : "data.train.tokens";
+  if (c.has("model.pretrained") && !c.settings.is_written(key)) return;  // its tokenizer is the default
   const std::string tokens(c.settings.text(key).value_or(has_rows ? "" : "characters"));
   if (tokens == "characters" || tokens == "bytes" || tokens == "ids")
     c.fault(ErrorId::kNeedsOption, "train.objective.type",

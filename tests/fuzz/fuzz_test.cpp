@@ -76,9 +76,9 @@ TEST(FuzzProperties, AMessageNamesTheFileAndAPlaceInOneLine) {
 TEST(FuzzProperties, AViolatedInvariantAborts) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_DEATH(require(false, "it is not so"), "fuzz: it is not so");
-  const Target greedy{"greedy", [](Bytes input) { return std::string(input.size() * 65 + (4 << 20), 'x').empty(); },
+  const Target greedy{"greedy", [](Bytes input) { return std::string(input.size() * 65 + (5 << 20), 'x').empty(); },
                       64};
-  EXPECT_DEATH(run(greedy, std::string(100, 'a')), "greedy asked for 4200[0-9]* bytes at once; 100 bytes of input");
+  EXPECT_DEATH(run(greedy, std::string(100, 'a')), "greedy asked for 5249[0-9]* bytes at once; 100 bytes of input");
 }
 
 TEST(FuzzDriver, FindsAPlantedFaultAndKeepsTheInput) {

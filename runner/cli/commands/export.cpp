@@ -191,6 +191,18 @@ void check_export_options(const ExportOptions& options) {
             "cannot write both --json and the artifact to standard output; give the artifact a file name");
 }
 
+// Writes to a folder that check_new_folder() allows. If that fails, the folder is empty again, for the next attempt.
+template <class Work>
+void in_new_folder(const std::string& folder, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    std::error_code ignored;
+    for (const auto& file : fs::directory_iterator(folder, ignored)) fs::remove(file, ignored);
+    throw;
+  }
+}
+
 // Performs the requested exports in order and creates the JSON document.
 class Export {
  public:
@@ -255,7 +267,7 @@ class Export {
   }
 
   void write_adapter(const train::ExportedModel& model) {
-    train::export_adapter(model, options_.adapter, writer());
+    in_new_folder(options_.adapter, [&] { train::export_adapter(model, options_.adapter, writer()); });
     adapter_ = wrote(options_.adapter, fmt::format("the adapter of state {} for PEFT", model.state.info.id));
   }
 
@@ -268,7 +280,9 @@ class Export {
   void write_hub_folder(const train::ExportedModel& model, int64_t most) {
     RUN_CHECK(recipe_, ErrorKind::kStore,
               "a folder needs the recipe of the run, which is damaged; write a .safetensors file");
-    const train::HubFolder written = train::export_hub_folder(model, *recipe_, options_.model_file, most, writer());
+    train::HubFolder written;
+    in_new_folder(options_.model_file,
+                  [&] { written = train::export_hub_folder(model, *recipe_, options_.model_file, most, writer()); });
     for (const std::string& text : written.warnings) out_.colored_talk(report::warning_text(text, out_.talk_color()));
     model_files_ = json::list_of(written.files);
     model_ = wrote(options_.model_file, fmt::format("the model of state {} in {}; transformers loads it with "

@@ -131,34 +131,18 @@ EvaluatedSet Evaluator::merged(const EvaluatedSet& mine) const {
   return all;
 }
 
-namespace {
-
-// Repeats each sample's number for each of its labels.
-std::vector<float> for_each_label(std::span<const float> of_samples, int64_t labels) {
-  std::vector<float> repeated;
-  for (const float value : of_samples) repeated.insert(repeated.end(), static_cast<size_t>(labels), value);
-  return repeated;
-}
-
-}  // namespace
-
-// Each token of a text is scored like a sample.
 void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
-  const int64_t labels = trainer_.encoding().label_width(batch.length);
-  const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
-  const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
-                           weights = expanded(evaluated_.weights), plain_losses = expanded(evaluated_.plain_losses),
-                           plain_weights = expanded(evaluated_.plain_weights);
   metrics.add({.classes = evaluated_.classes,
                .ranks = evaluated_.ranks,
                .outputs = evaluated_.outputs,
                .targets = evaluated_.targets,
-               .mask = mask,
-               .losses = losses,
-               .weights = weights,
-               .plain_losses = plain_losses,
-               .plain_weights = plain_weights,
-               .own_loss = evaluated_.own_loss});
+               .mask = batch.weights,
+               .losses = evaluated_.losses,
+               .weights = evaluated_.weights,
+               .plain_losses = evaluated_.plain_losses,
+               .plain_weights = evaluated_.plain_weights,
+               .own_loss = evaluated_.own_loss,
+               .labels = static_cast<size_t>(trainer_.encoding().label_width(batch.length))});
 }
 
 // Removes the samples whose label is train.ignore_index.

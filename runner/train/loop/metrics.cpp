@@ -134,7 +134,8 @@ Metrics::Metrics(MetricsSpec spec)
 
 // Whether sample i is no padding and not to be ignored.
 bool Metrics::counts(const Scored& batch, size_t i) const {
-  return batch.mask[i] != 0 && !(classes_ && spec_.ignored_label && batch.classes[i] == *spec_.ignored_label);
+  return batch.mask[i / batch.labels] != 0 &&
+         !(classes_ && spec_.ignored_label && batch.classes[i] == *spec_.ignored_label);
 }
 
 // Ignored labels have no weight in the recipe's loss. A hook's loss decides for itself.
@@ -150,6 +151,8 @@ void Metrics::add(const Scored& batch) {
     own_losses_ += batch.own_loss;
     apart_ += apart;
     not_finite_losses_ += !std::isfinite(batch.losses[i]) || !std::isfinite(batch.weights[i]);
+  }
+  for (size_t i = 0; i < batch.mask.size() * batch.labels; ++i) {
     if (!counts(batch, i)) continue;
     ++samples_;
     nan_samples_ += classes_ ? batch.ranks[i].has_nan != 0
@@ -170,7 +173,7 @@ void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
 }
 
 void Metrics::add_classes(const Scored& batch) {
-  for (size_t i = 0; i < batch.mask.size(); ++i) {
+  for (size_t i = 0; i < batch.mask.size() * batch.labels; ++i) {
     const backends::LabelRank& rank = batch.ranks[i];
     if (!counts(batch, i) || rank.rank < 0) continue;  // a label of no class
     const auto actual = static_cast<size_t>(batch.classes[i]), predicted = static_cast<size_t>(rank.predicted);

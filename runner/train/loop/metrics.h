@@ -17,8 +17,8 @@ namespace runner::train {
 
 // Results of the model for one batch.
 struct Scored {
-  std::span<const int64_t> classes;            // (B), for classes
-  std::span<const backends::LabelRank> ranks;  // (B), of these among the outputs
+  std::span<const int64_t> classes;            // (B L), for classes: L labels of each sample
+  std::span<const backends::LabelRank> ranks;  // (B L), of these among the outputs
   std::span<const float> outputs, targets;     // (B, N), for targets
   std::span<const float> mask;                 // (B): 0 marks padding
   std::span<const float> losses;               // (B)
@@ -26,6 +26,7 @@ struct Scored {
   // (B): loss without smoothing and class weights, and its weights; empty if they are the same.
   std::span<const float> plain_losses = {}, plain_weights = {};
   bool own_loss = false;  // whether `losses` are those of a hook
+  size_t labels = 1;      // L: the number of tokens if each has a label, which counts as a sample
 };
 
 // What is measured.

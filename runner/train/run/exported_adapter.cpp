@@ -50,14 +50,6 @@ Names target_modules(const schema::ModelSpec& spec, const Parameters& parameters
   return ends;
 }
 
-Names saved_modules(const schema::ModelSpec& spec, const Parameters& parameters) {
-  Names modules;
-  for (const StoredParameter& parameter : parameters)
-    if (const std::string module = nn::module_of(spec.lora->modules_to_save, parameter.name); !module.empty())
-      modules.insert(nn::name_in_hub(spec, module));
-  return modules;
-}
-
 json::Value task_of(const schema::ModelSpec& spec) {
   if (spec.type != schema::ModelType::kEncoder) return "CAUSAL_LM";
   switch (spec.head) {
@@ -68,6 +60,24 @@ json::Value task_of(const schema::ModelSpec& spec) {
     case schema::ModelHead::kMaskedLm: return {};
   }
   return {};
+}
+
+// Returns the patterns of the modules that the adapter has whole. PEFT expects the classifier in every adapter of a
+// classifier, trained or not.
+std::vector<std::string> whole_modules(const schema::ModelSpec& spec) {
+  std::vector<std::string> modules = spec.lora->modules_to_save;
+  const json::Value task = task_of(spec);
+  if (task == json::Value("SEQ_CLS") || task == json::Value("TOKEN_CLS")) modules.emplace_back("classifier");
+  return modules;
+}
+
+Names saved_modules(const schema::ModelSpec& spec, const Parameters& parameters) {
+  const std::vector<std::string> whole = whole_modules(spec);
+  Names modules;
+  for (const StoredParameter& parameter : parameters)
+    if (const std::string module = nn::module_of(whole, parameter.name); !module.empty())
+      modules.insert(nn::name_in_hub(spec, module));
+  return modules;
 }
 
 std::string config_text(const schema::ModelSpec& spec, const Parameters& parameters) {
@@ -100,9 +110,10 @@ std::vector<std::string> export_adapter(const ExportedModel& model, const std::s
             "--adapter: the recipe of the run has no model.lora, so there is no adapter; write the model with --model "
             "FILE");
   const Parameters parameters = parameters_of(model.state, model.averaged);
+  const std::vector<std::string> whole = whole_modules(spec);
   std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters)
-    if (nn::is_of_adapter(parameter.name) || nn::is_in_module(spec.lora->modules_to_save, parameter.name))
+    if (nn::is_of_adapter(parameter.name) || nn::is_in_module(whole, parameter.name))
       tensors.push_back({"base_model.model." + nn::name_in_hub(spec, parameter.name), backends::DType::kF32,
                          parameter.shape, parameter.values});
   formats::create_folder(folder);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "runner/data/text.h"
+#include "runner/data/token_rows.h"
 #include "runner/formats/input_file.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/model_def.h"
@@ -114,13 +115,16 @@ HubFolder export_hub_folder(const ExportedModel& model, const schema::ReadResult
                             int64_t max_shard_size, const formats::WriteParts& write) {
   const data::Encoding encoding = checkpoint_of(model.state).encoding;
   const std::string config = nn::config_text(recipe, encoding);  // before anything is written
+  const std::string tokenizer = data::tokenizer_path(recipe.recipe.data);
+  if (encoding.texts && std::filesystem::exists(tokenizer))
+    data::TextTokenizer({.tokenizer = tokenizer}, &*encoding.texts);  // throws if its files have changed
   const nn::PretrainedDef& def = nn::find_model(recipe.recipe.model.type)->pretrained();
   const MergedParameters merged(parameters_of(model.state, model.averaged),
                                 recipe.recipe.model.lora.value_or(schema::Lora{}));
   Folder target(folder, write);
   target.write("config.json", config, formats::FileKind::kJson);
   target.write_weights(HubTensors(def, merged.parameters()).take(), max_shard_size, model_metadata(encoding, 1));
-  target.write_tokenizer(data::tokenizer_path(recipe.recipe.data));
+  target.write_tokenizer(tokenizer);
   return target.take();
 }
 

@@ -17,7 +17,7 @@ struct HubFolder {
 
 // Writes config.json, model.safetensors (or its shards and their index), and the files of the tokenizer to `folder`.
 // Weights have the names and the orientation that transformers expects. Throws Error(kUsage) if transformers has no
-// such model.
+// such model, and Error(kData) if files of the tokenizer have changed.
 HubFolder export_hub_folder(const ExportedModel& model, const schema::ReadResult& recipe, const std::string& folder,
                             int64_t max_shard_size, const formats::WriteParts& write);
 

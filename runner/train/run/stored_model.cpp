@@ -126,8 +126,8 @@ std::vector<std::string> StoredModel::output_names() const {
 
 Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs> as) {
   RUN_CHECK(!encoding_.has_token_labels(), ErrorKind::kUsage,
-            "predict writes one row of outputs per sample, but the run was trained on text, which has outputs per "
-            "token; use `runner eval` for its metrics");
+            "predict writes one row of outputs per sample, but the model of this run has outputs for each token; use "
+            "`runner eval` for its metrics");
   const OutputsAs checked_as = checked(as);
   const data::Dataset dataset = read(file, true);
   warnings_ = dataset.warnings();
