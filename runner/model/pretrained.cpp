@@ -159,7 +159,8 @@ json::Value as_field(const schema::Field& field, const json::Value& value, const
 void check_layers(const PretrainedDef& def, const PretrainedFiles& files, const json::Value& config) {
   const auto key = std::ranges::find(def.keys, "model.layers", &ConfigKey::field);
   const int64_t* const layers = json::member(config, key->names.front()).integer();
-  if (layers == nullptr) return;
+  constexpr int64_t kMany = 1000;
+  if (layers == nullptr || *layers < kMany) return;
   const auto tensors = std::ssize(formats::ModelTensors(files.weights).tensors());
   if (*layers > tensors)
     refuse(files, fmt::format("{} is {}, but {} has {} tensors", key->names.front(), *layers, files.weights, tensors));

@@ -11,6 +11,7 @@
 #include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "tests/support/bytes.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::formats {
@@ -103,6 +104,7 @@ TEST(ReadingWatch, ReportsProgressOnceReadingTakesTime) {
 
 // A sixteenth of the memory would be 32 MiB.
 TEST(ReadingWatch, RefusesAFileThatIsFarTooLargeFromASmallPart) {
+  if (support::kSanitized) GTEST_SKIP() << "a sanitizer needs memory of its own";
   const support::TempFolder folder;
   const int kept = kept_before_refusal(folder, 2000, half_gib);
   EXPECT_GE(kept, 8);

@@ -193,8 +193,8 @@ TEST(Pretrained, ANewHeadMayHaveOtherClasses) {
   schema::ModelSpec spec = recipe_with("type: encoder, pretrained: " + folder_of_golden("bert")).recipe.model;
   EXPECT_EQ(
       error_of([&] { Loaded(spec, tokens(spec, 8, 4)); }),
-      fmt::format("model.pretrained: expected shape (4, 12) of classifier.weight in {}/model.safetensors, got (3, 12); "
-                  "model.new_head: true starts with a new output layer",
+      fmt::format("model.pretrained: the output layer of {}/model.safetensors has 3 classes (neutral, good, bad), but "
+                  "data.train has 4 classes; model.new_head: true starts with a new output layer",
                   folder_of_golden("bert")));
   spec.new_head = true;
   const Loaded model(spec, tokens(spec, 8, 4));

@@ -208,7 +208,8 @@ TEST_F(RunTest, GivesUsefulAdviceForNotFiniteLosses) {
   const RunResult from = train(kRowByRow, {.overrides = {"model.init_from=w.safetensors"}});
   ASSERT_TRUE(from.error);
   EXPECT_EQ(from.error->message,
-            "the loss of step 1 is not finite: parameter 0.weight is nan; check the file model.init_from");
+            "the loss of step 1 is not finite: parameter 0.weight is nan; check the file of model.init_from or "
+            "model.pretrained");
   // The first step makes the weights overflow, which a smaller learning rate would prevent.
   const RunResult blown = train(kRowByRow, {.overrides = {"optimizer.lr=1e38"}});
   ASSERT_TRUE(blown.error);

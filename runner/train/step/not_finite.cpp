@@ -127,7 +127,8 @@ namespace {
 
 // Blames the optimizer only if it has updated something.
 std::string remedy_of(const NotFinite& found, bool stepped) {
-  if (found.source == NotFinite::Source::kParameter && !stepped) return "check the file model.init_from";
+  if (found.source == NotFinite::Source::kParameter && !stepped)
+    return "check the file of model.init_from or model.pretrained";
   std::string skip = "set train.on_nan: skip to skip such steps";
   const bool is_data = found.source == NotFinite::Source::kFeature || found.source == NotFinite::Source::kTarget;
   if (is_data || !stepped) return skip;
