@@ -1,6 +1,5 @@
 #include "runner/data/text_codec.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -25,15 +24,6 @@ std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const sche
   return *opened.tokenizer();
 }
 
-// Returns a text with the special tokens that the tokenizer puts before it, without those after it.
-std::vector<int32_t> begun(const text::Tokenizer& tokenizer, const std::vector<int32_t>& text) {
-  std::vector<int32_t> whole = tokenizer.with_specials(text).ids;
-  auto begin = whole.begin();
-  while (!std::equal(text.begin(), text.end(), begin)) ++begin;
-  whole.erase(begin + std::ssize(text), whole.end());
-  return whole;
-}
-
 }  // namespace
 
 TextCodec::TextCodec(const Encoding& encoding, const schema::DataSpec& data)
@@ -43,7 +33,7 @@ TextCodec::TextCodec(const Encoding& encoding, const schema::DataSpec& data)
 
 std::vector<int32_t> TextCodec::encode(std::string_view text) const {
   std::vector<int32_t> ids = tokenizer_ ? tokenizer_->encode(text) : ids_of(text);
-  if (are_rows_) ids = begun(*tokenizer_, ids);
+  if (are_rows_) ids = tokenizer_->begun(ids);
   if (ids.empty() && end_token()) ids.push_back(*end_token());
   RUN_CHECK(!ids.empty(), ErrorKind::kUsage, "the prompt has no tokens; give at least one {}",
             tokenizer_ ? "character" : "token id");

@@ -162,6 +162,16 @@ Encoding Tokenizer::with_specials(std::span<const int32_t> first, std::span<cons
   return filled(parts_.specials.pair, first, second);
 }
 
+std::vector<int32_t> Tokenizer::begun(std::span<const int32_t> text) const {
+  std::vector<int32_t> ids;
+  for (const TemplatePart& part : parts_.specials.single) {
+    if (part.kind == TemplatePart::kFirst) break;
+    ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+  }
+  ids.insert(ids.end(), text.begin(), text.end());
+  return ids;
+}
+
 size_t Tokenizer::specials(bool is_pair) const {
   return filled(is_pair ? parts_.specials.pair : parts_.specials.single, {}, {}).ids.size();
 }

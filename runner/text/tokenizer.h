@@ -98,6 +98,8 @@ class Tokenizer {
 
   // Puts the special tokens around the ids of a text or of a pair.
   Encoding with_specials(std::span<const int32_t> text) const;
+  // Returns a text to continue: with the special tokens before it, without those after it.
+  std::vector<int32_t> begun(std::span<const int32_t> text) const;
   Encoding with_specials(std::span<const int32_t> first, std::span<const int32_t> second) const;
   // Returns the number of special tokens that they add.
   size_t specials(bool is_pair) const;

@@ -127,7 +127,7 @@ TEST_F(SamplesTest, NeedALanguageModelAndAPromptThatItKnows) {
     return "";
   };
   EXPECT_EQ(message(std::string(kFourEpochs) + kEveryThirdStep),
-            "generate needs a language model, but the labels of data.train are no next tokens: they are classes");
+            "generate needs a model that predicts the next token, but data.train has classes as labels");
   EXPECT_EQ(message(kLettersRecipe + "generate: {every: 1 step, prompt: aZ}\n"),
             "the vocabulary of 12 characters has no 'Z'");
 }

@@ -37,9 +37,11 @@ std::vector<backends::Buffer*> evaluated_weights(const Trainer& trainer) {
 
 void NextToken::check(const StepBuilder& builder) {
   const data::Encoding& encoding = builder.encoding();
-  RUN_CHECK(encoding.predicts_tokens(), ErrorKind::kUsage,
-            "generate needs a language model, but the labels of data.train are no next tokens: they are {}",
-            encoding.label_kind == data::LabelKind::kClass ? "classes" : "numbers");
+  RUN_CHECK(encoding.token_labels == data::TokenLabels::kNext, ErrorKind::kUsage,
+            "generate needs a model that predicts the next token, but data.train has {} as labels",
+            encoding.predicts_tokens()                       ? "masked tokens"
+            : encoding.label_kind == data::LabelKind::kClass ? "classes"
+                                                             : "numbers");
   const schema::ModelType type = builder.recipe().model.type;
   RUN_CHECK(is_of_hook(builder) || nn::find_model(type)->generates, ErrorKind::kUsage,
             "generate needs a model whose tokens see only those before them, but model.type is {}", name_of(type));
