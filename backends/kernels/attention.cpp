@@ -502,8 +502,7 @@ AttentionRow attention_row(const AttentionSizes& a, Operands in, int64_t b, int6
   const DropoutStream stream(static_cast<uint64_t>(key.integer(0)), static_cast<uint64_t>(key.integer(1)),
                              static_cast<uint64_t>(ids.integer(b)), static_cast<uint32_t>(a.spec.layer));
   for (int64_t s = 0; s < a.keys; ++s) {
-    const uint32_t word = HeadDropout::stream(stream, h).block(
-        HeadDropout::block(t) + static_cast<uint32_t>(s / 4))[static_cast<size_t>(s % 4)];
+    const uint32_t word = HeadDropout::word(stream, h, t, s);
     row.dropout[static_cast<size_t>(s)] =
         word < dropout_threshold(a.spec.p) ? 0
                                            : static_cast<float>(1 / (1 - a.spec.p));  // as ops::weights_dropout_mask()

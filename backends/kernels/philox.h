@@ -87,6 +87,10 @@ struct HeadDropout {
     return of_sample;
   }
   static uint32_t block(int64_t token) { return static_cast<uint32_t>(token * kBlocks); }
+  // The random word of one weight.
+  static uint32_t word(DropoutStream of_sample, int64_t head, int64_t token, int64_t key) {
+    return stream(of_sample, head).block(block(token) + static_cast<uint32_t>(key / 4))[static_cast<size_t>(key % 4)];
+  }
 };
 
 // Stream of one random tensor. The fourth counter word identifies the distribution; its values differ from the layers

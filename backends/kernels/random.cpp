@@ -113,9 +113,8 @@ namespace {
 
 // Of element e of the attention weights (H, T, S) of a sample.
 uint32_t word_of_weight(const DropoutStream& stream, const Shape& shape, int64_t e) {
-  const int64_t key = e % shape[3], row = e / shape[3], head = row / shape[2], token = row % shape[2];
-  const uint32_t block = HeadDropout::block(token) + static_cast<uint32_t>(key / 4);
-  return HeadDropout::stream(stream, head).block(block)[static_cast<size_t>(key % 4)];
+  const int64_t key = e % shape[3], row = e / shape[3];
+  return HeadDropout::word(stream, row / shape[2], row % shape[2], key);
 }
 
 void dropout_mask_loop(const Call& call, Operands in, Tensor& out) {

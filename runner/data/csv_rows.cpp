@@ -115,7 +115,7 @@ bool CsvRows::first_row_is_header() {
     refuse("is the first row a header or data? set header: true or header: false");
   }
   const auto last = static_cast<int64_t>(width_) - 1;
-  int64_t label = !needs_label() || width_ == 1 ? -1 : last;
+  int64_t label = !have_labels(options_.labels) || width_ == 1 ? -1 : last;
   if (spec_.label && spec_.label->name.empty())
     label = spec_.label->index < 0 ? spec_.label->index + last + 1 : spec_.label->index;
   size_t numbers = 0, texts = 0;
@@ -242,7 +242,7 @@ void CsvRows::check_names(bool all) {
 // if it is a chosen feature. In a file that needs no labels, it is no label either if all columns are needed as
 // features. Without labels, only the column that the recipe names is none of the features.
 std::optional<size_t> CsvRows::choose_label() {
-  const bool is_read = needs_label();
+  const bool is_read = have_labels(options_.labels);
   const bool required = is_read && !options_.predicts;
   if (spec_.label.has_value()) return locate(*spec_.label, required);
   if (!is_read) return std::nullopt;
@@ -260,10 +260,6 @@ std::optional<size_t> CsvRows::choose_label() {
 LabelColumn CsvRows::label_column(LabelColumn::Keep keep) const {
   return LabelColumn(spec_.path, label_ ? fmt::format("{}: column {}", spec_.path, name_of(*label_)) : spec_.path,
                      options_, keep);
-}
-
-bool CsvRows::needs_label() const {
-  return options_.labels != LabelsAs::kFeatures && !are_tokens(options_.labels);
 }
 
 std::string CsvRows::name_of(size_t column) const {

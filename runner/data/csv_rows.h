@@ -70,7 +70,6 @@ class CsvRows {
   std::optional<size_t> locate(const std::string& name, bool required);
   void choose_columns();
   void check_names(bool all);
-  bool needs_label() const;
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
   std::string delimiter_hint() const;

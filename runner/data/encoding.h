@@ -18,8 +18,8 @@ namespace runner::data {
 
 enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
-// Labels that are tokens, one for each token of a sample. kNext: the token after it; kOwn: the token that is, or was,
-// at its place.
+// Labels that are tokens, one for each token of a sample. kNext: the token after it. kOwn: the token itself,
+// before masking.
 enum class TokenLabels : uint8_t { kNone, kNext, kOwn };
 
 struct Encoding {

@@ -131,7 +131,6 @@ Storage read_jsonl(const schema::DatasetSpec& spec, const ReadOptions& options) 
     storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
   };
   for (; rows.next(); ++storage.samples) {
-    RUN_CHECK(storage.samples < INT32_MAX - 1, ErrorKind::kData, "{}: more than {} samples", spec.path, INT32_MAX - 1);
     mark_dropped();
     texts.add(rows.texts(), rows.line(), rows.rejection());
     if (rows.has_label()) labels.add(rows.label(), rows.line());

@@ -35,6 +35,10 @@ enum class LabelsAs { kAuto, kClasses, kTargets, kNames, kFeatures, kNextTokens,
 constexpr bool are_tokens(LabelsAs labels) {
   return labels == LabelsAs::kNextTokens || labels == LabelsAs::kTokens;
 }
+// Whether rows of a table have a label column.
+constexpr bool have_labels(LabelsAs labels) {
+  return labels != LabelsAs::kFeatures && !are_tokens(labels);
+}
 // Returns what train.task requires, or else the loss.
 LabelsAs labels_as(const schema::TrainSpec& train);
 // Returns how train.objective masks tokens; none if it does not.

@@ -17,6 +17,7 @@ RowTexts::RowTexts(Storage& storage, const ReadOptions& options, const std::stri
 }
 
 void RowTexts::add(std::span<const std::string> texts, int64_t line, const std::string& rejection) {
+  RUN_CHECK(storage_.samples < INT32_MAX - 1, ErrorKind::kData, "{}: more than {} samples", file_, INT32_MAX - 1);
   if (!rejection.empty()) return reject(rejection);
   empty_ += std::ranges::all_of(texts, [](const std::string& text) { return trim(text).empty(); });
   try {

@@ -40,8 +40,8 @@ struct ReadOptions {
 
   std::optional<int64_t> ignore_index = {};  // train.ignore_index
 
-  // Whether the rows of a table have a label.
-  bool reads_labels() const { return !predicts && labels != LabelsAs::kFeatures && !are_tokens(labels); }
+  // Whether the labels of rows are read.
+  bool reads_labels() const { return !predicts && have_labels(labels); }
   // Returns the masker for the tokenizer; null without masking. Throws Error(kRecipe) as TextTokenizer::for_masking().
   std::shared_ptr<const TokenMasker> masker() const;
   // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
@@ -133,9 +133,9 @@ struct Storage {
   int64_t width() const { return feature_shape.elements(); }
   // Whether the samples are windows of one text, which may overlap, rather than rows.
   bool is_windowed() const { return text.stride > 0; }
-  // Makes the tokens of each sample, of which `as` says which, its labels.
+  // Uses tokens as labels: each token itself (kTokens), or the next one (kNextTokens).
   void use_tokens_as_labels(LabelsAs as);
-  // Whether each token has a label, of labels that are tokens.
+  // For labels that are tokens: whether every token has one.
   bool is_every_token_labelled() const { return is_windowed() && !masker; }
   // The inputs in addition to the features or tokens.
   std::vector<SampleInput> further_inputs() const;

@@ -21,6 +21,10 @@ namespace {
 
 // Values of `tokens` that are no paths.
 constexpr std::string_view kCharactersWord = "characters", kBytesWord = "bytes", kIdsWord = "ids";
+bool is_path(std::string_view tokens) {
+  return tokens != kCharactersWord && tokens != kBytesWord && tokens != kIdsWord;
+}
+
 constexpr int64_t kByteTokens = 256;
 constexpr size_t kWindowBytes = size_t{1} << 16;
 constexpr size_t kLongestCharacter = 4;
@@ -363,17 +367,20 @@ constexpr StreamDef kTextStream{.count = count_text_samples,
 }  // namespace
 
 bool has_tokenizer(const schema::DatasetSpec& spec) {
-  return spec.tokens != kCharactersWord && spec.tokens != kBytesWord && spec.tokens != kIdsWord;
+  return is_path(spec.tokens);
 }
 
 bool has_text_rows(const schema::DatasetSpec& spec) {
   return !spec.text_columns.empty() || spec.format == schema::DataFormat::kLines;
 }
 
+const std::string& tokens_word(const schema::DataSpec& spec) {
+  return spec.tokens ? spec.tokens->tokenizer : spec.train.tokens;
+}
+
 std::string tokenizer_path(const schema::DataSpec& spec) {
-  schema::DatasetSpec train = spec.train;
-  if (spec.tokens) train.tokens = spec.tokens->tokenizer;
-  return has_tokenizer(train) ? train.tokens : "";
+  const std::string& tokens = tokens_word(spec);
+  return is_path(tokens) ? tokens : "";
 }
 
 TextParts split_text(Storage whole, double fraction, const std::string& file) {

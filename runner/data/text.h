@@ -17,9 +17,11 @@ namespace runner::data {
 // Whether a section has a tokenizer rather than characters, bytes or token ids.
 bool has_tokenizer(const schema::DatasetSpec& spec);
 
-// Whether each row or line of the section is a text, of which data.tokens makes a sample.
+// Whether each row or line of the section is a text, which data.tokens turns into a sample.
 bool has_text_rows(const schema::DatasetSpec& spec);
 
+// Returns how the data become tokens: characters, bytes, ids, or the path of a tokenizer.
+const std::string& tokens_word(const schema::DataSpec& spec);
 // Returns the path of the tokenizer of the data: that of data.tokens, or of data.train; "" if it has no files.
 std::string tokenizer_path(const schema::DataSpec& spec);
 

@@ -17,7 +17,7 @@ std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const sche
   if (!encoding.class_names.empty()) return text::characters_tokenizer(encoding.class_names);
   if (encoding.texts && !encoding.texts->characters.empty())
     return text::characters_tokenizer(encoding.texts->characters);
-  if ((data.tokens ? data.tokens->tokenizer : data.train.tokens) == "bytes") return text::bytes_tokenizer();
+  if (tokens_word(data) == "bytes") return text::bytes_tokenizer();
   const std::string path = tokenizer_path(data);
   if (path.empty()) return std::nullopt;
   const TextTokenizer opened({.tokenizer = path}, encoding.texts ? &*encoding.texts : nullptr);

@@ -25,10 +25,9 @@ class TextCodec {
   // The token that ends a text; none without one.
   std::optional<int32_t> end_token() const { return tokenizer_ ? tokenizer_->end_token() : std::nullopt; }
 
-  // Returns the tokens of a text to continue, as a sample begins with them: at least one, that of the end of a text for
-  // an empty one. Throws
-  // Error(kUsage) if there is none, and Error(kData) if the text has a character that the model does not know, or
-  // something else than ids.
+  // Returns the tokens of a text to continue, as a sample begins with them. There is at least one: the end token, if
+  // the text and the special tokens before it are empty. Throws Error(kUsage) if there is no such token, and
+  // Error(kData) if the text has a character that the model does not know, or something else than ids.
   std::vector<int32_t> encode(std::string_view text) const;
   std::string decode(std::span<const int32_t> tokens) const;
 

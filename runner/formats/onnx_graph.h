@@ -30,7 +30,7 @@ class OnnxGraph {
  public:
   using Attribute = std::pair<std::string_view, std::variant<int64_t, float, std::vector<int64_t>>>;
 
-  // Adds a node and returns the names of its outputs, of which there are `count`.
+  // Adds a node with `count` outputs and returns their names.
   std::vector<std::string> outputs_of(std::string_view op, std::span<const std::string> inputs,
                                       std::initializer_list<Attribute> attributes, int count);
   // Adds a node and returns the name of its output.

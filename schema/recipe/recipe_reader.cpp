@@ -56,34 +56,26 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
   return result;
 }
 
-// Adds an optional section that the recipe does not have.
-void add_section(ReadResult& recipe, const std::string& path) {
-  const auto at = std::ranges::lower_bound(recipe.sections, path, {}, &Leaf::path);
-  if (at != recipe.sections.end() && at->path == path) return;
-  recipe.sections.insert(at, {.path = path,
-                              .field = recipe.field_of(path),
-                              .value = {},
-                              .origin = OriginKind::kDefault,
-                              .mark = recipe.mark_of(path),
-                              .place = recipe.place_of(path)});
+// Returns the leaf or section `path` of `all`, which are those of the recipe. Adds one that the recipe does not have.
+Leaf& found_or_added(ReadResult& recipe, std::vector<Leaf>& all, const std::string& path) {
+  const auto at = std::ranges::lower_bound(all, path, {}, &Leaf::path);
+  if (at != all.end() && at->path == path) return *at;
+  return *all.insert(at, {.path = path,
+                          .field = recipe.field_of(path),
+                          .value = {},
+                          .origin = OriginKind::kDefault,
+                          .mark = recipe.mark_of(path),
+                          .place = recipe.place_of(path)});
 }
 
 }  // namespace
 
 void set_defaults(ReadResult& recipe, std::span<const std::pair<std::string, Value>> values) {
   for (const auto& [path, value] : values) {
-    auto at = std::ranges::lower_bound(recipe.leaves, path, {}, &Leaf::path);
-    const bool exists = at != recipe.leaves.end() && at->path == path;
-    RUN_ASSERT(!exists || at->origin == OriginKind::kDefault);
-    if (!exists)
-      at = recipe.leaves.insert(at, {.path = path,
-                                     .field = recipe.field_of(path),
-                                     .value = {},
-                                     .origin = OriginKind::kDefault,
-                                     .mark = recipe.mark_of(path),
-                                     .place = recipe.place_of(path)});
-    at->value = value;
-    add_section(recipe, path.substr(0, path.rfind('.')));
+    Leaf& leaf = found_or_added(recipe, recipe.leaves, path);
+    RUN_ASSERT(leaf.origin == OriginKind::kDefault);
+    leaf.value = value;
+    found_or_added(recipe, recipe.sections, path.substr(0, path.rfind('.')));
   }
   Settings settings;
   for (const Leaf& leaf : recipe.leaves)

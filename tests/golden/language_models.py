@@ -31,6 +31,17 @@ TEXT = (
 WIDTH, HEADS, LAYERS = 16, 4, 2
 LLAMA_EPS = 1e-6
 
+GROUPED_LLAMA = {
+    "type": "llama",
+    "layers": LAYERS,
+    "heads": HEADS,
+    "kv_heads": 2,
+    "width": WIDTH,
+    "mlp_width": 40,
+    "rope_theta": 500,
+}
+SQUARE_LLAMA = {"type": "llama", "layers": LAYERS, "heads": HEADS, "width": WIDTH, "mlp_width": WIDTH}
+
 CASES = {
     "gpt_tanh": {"model": {"layers": LAYERS, "heads": HEADS, "width": WIDTH, "activation": "gelu_tanh"}},
     "gpt_nano": {
@@ -55,58 +66,22 @@ CASES = {
             "lora": {"rank": 2, "alpha": 5, "modules_to_save": ["ln_f"]},
         }
     },
-    "llama": {
-        "model": {
-            "type": "llama",
-            "layers": LAYERS,
-            "heads": HEADS,
-            "kv_heads": 2,
-            "width": WIDTH,
-            "mlp_width": 40,
-            "rope_theta": 500,
-        }
-    },
+    "llama": {"model": GROUPED_LLAMA},
     # Of the two frequencies of a head, one stays and one is interpolated.
     "llama3": {
-        "model": {
-            "type": "llama",
-            "layers": LAYERS,
-            "heads": HEADS,
-            "kv_heads": 2,
-            "width": WIDTH,
-            "mlp_width": 40,
-            "rope_theta": 500,
+        "model": GROUPED_LLAMA
+        | {
             "rope_scaling": {
                 "type": "llama3",
                 "factor": 8,
                 "low_freq_factor": 1,
                 "high_freq_factor": 4,
                 "original_context": 300,
-            },
+            }
         }
     },
-    "llama_linear": {
-        "model": {
-            "type": "llama",
-            "layers": LAYERS,
-            "heads": HEADS,
-            "width": WIDTH,
-            "mlp_width": WIDTH,
-            "rope_scaling": {"type": "linear", "factor": 2.5},
-        }
-    },
-    "llama_tied": {
-        "model": {
-            "type": "llama",
-            "layers": LAYERS,
-            "heads": HEADS,
-            "width": WIDTH,
-            "mlp_width": WIDTH,
-            "context": 20,
-            "norm_eps": 1e-5,
-            "tie_weights": True,
-        }
-    },
+    "llama_linear": {"model": SQUARE_LLAMA | {"rope_scaling": {"type": "linear", "factor": 2.5}}},
+    "llama_tied": {"model": SQUARE_LLAMA | {"context": 20, "norm_eps": 1e-5, "tie_weights": True}},
 }
 
 
