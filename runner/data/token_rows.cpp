@@ -77,12 +77,6 @@ std::optional<text::Tokenizer> open(const std::string& tokenizer, const TextEnco
   }
 }
 
-int32_t padding_id_of(const text::Tokenizer& tokenizer) {
-  for (const char* token : {"[PAD]", "<pad>"})
-    if (const auto id = tokenizer.find(token)) return *id;
-  return 0;  // padding is masked
-}
-
 std::vector<int32_t> code_points(std::string_view text) {
   std::vector<int32_t> codes;
   for_each_character(text, [&](const Character& character, std::string_view bytes) {
@@ -173,17 +167,15 @@ MaskVocabulary TextTokenizer::for_masking(const Masking& masking) const {
       "train.objective masked_lm needs a mask token, but the tokenizer {} ({}) has neither [MASK] nor <mask>; use "
       "one that has it, as BERT's, or train.objective: {{type: causal_lm}}",
       spec_.tokenizer, tokenizer_->kind());
-  const std::string_view prefix = tokenizer_->continuation_prefix();
   RUN_CHECK(
-      !masking.whole_word || !prefix.empty(), ErrorKind::kRecipe,
+      !masking.whole_word || tokenizer_->marks_words(), ErrorKind::kRecipe,
       "train.objective.whole_word needs a tokenizer that marks the pieces of a word, as BERT's WordPiece does with "
       "##, but {} is {}; use whole_word: false",
       spec_.tokenizer, tokenizer_->kind());
   MaskVocabulary vocabulary{.mask_id = *mask};
-  const std::vector<std::string>& tokens = tokenizer_->tokens();
-  for (int32_t id = 0; id < std::ssize(tokens); ++id) {
+  for (int32_t id = 0; id < tokenizer_->vocabulary(); ++id) {
     using Kind = MaskVocabulary::Kind;
-    const bool continues = !prefix.empty() && tokens[static_cast<size_t>(id)].starts_with(prefix);
+    const bool continues = tokenizer_->marks_words() && tokenizer_->continues_word(id);
     vocabulary.kinds.push_back(tokenizer_->is_special(id) ? Kind::kSpecial
                                : continues                ? Kind::kContinuation
                                                           : Kind::kWord);
@@ -193,7 +185,7 @@ MaskVocabulary TextTokenizer::for_masking(const Masking& masking) const {
 
 int64_t TextTokenizer::finish(TokenRows& rows) const {
   if (tokenizer_) {
-    rows.padding_id = padding_id_of(*tokenizer_);
+    rows.padding_id = tokenizer_->padding_token().value_or(0);  // padding is masked
     return tokenizer_->vocabulary();
   }
   constexpr size_t kCodes = 0x110000;

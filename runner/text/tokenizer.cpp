@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runner/text/characters.h"
+#include "runner/text/piece_model.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -82,13 +83,27 @@ std::string joined_bytes(const std::vector<std::string>& pieces) {
   return valid_utf8(all);
 }
 
+std::string joined_sentence_pieces(const std::vector<std::string>& pieces, const Decoder& decoder) {
+  std::string text;
+  for (std::string piece : pieces) {
+    if (const std::optional<uint8_t> byte = byte_of_piece(piece)) {
+      text += static_cast<char>(*byte);
+      continue;
+    }
+    replace_all(piece, kWordBegin, " ");
+    text += piece;
+  }
+  if (decoder.strips_blank && text.starts_with(' ')) text.erase(0, 1);
+  return valid_utf8(text);
+}
+
 // ---- the models' functions ------------------------------------------------------------------------------------------
 
-void encode_with(const Bytes&, std::string_view part, std::vector<int32_t>& ids) {
+void encode_with(const Bytes&, std::string_view part, bool, std::vector<int32_t>& ids) {
   for (const char byte : part) ids.push_back(static_cast<uint8_t>(byte));
 }
 
-void encode_with(const CharacterIds& characters, std::string_view part, std::vector<int32_t>& ids) {
+void encode_with(const CharacterIds& characters, std::string_view part, bool, std::vector<int32_t>& ids) {
   for_each_character(part, [&](const Character& character, std::string_view bytes) {
     const int64_t id = characters.of(character.code);
     RUN_CHECK(id >= 0, ErrorKind::kData, "the vocabulary of {} characters has no {}", characters.size(),
@@ -97,8 +112,12 @@ void encode_with(const CharacterIds& characters, std::string_view part, std::vec
   });
 }
 
+void encode_with(const SentencePiece& model, std::string_view part, bool is_first, std::vector<int32_t>& ids) {
+  model.encode(part, is_first, ids);
+}
+
 template <class Model>
-void encode_with(const Model& model, std::string_view part, std::vector<int32_t>& ids) {
+void encode_with(const Model& model, std::string_view part, bool, std::vector<int32_t>& ids) {
   model.encode(part, ids);
 }
 
@@ -120,16 +139,30 @@ std::optional<int32_t> Tokenizer::find(std::string_view token) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
-std::string_view Tokenizer::continuation_prefix() const {
+bool Tokenizer::marks_words() const {
   const auto* const model = std::get_if<WordPiece>(&parts_.model);
-  return model != nullptr ? std::string_view(model->prefix()) : std::string_view();
+  return std::holds_alternative<SentencePiece>(parts_.model) || (model != nullptr && !model->prefix().empty());
+}
+
+bool Tokenizer::continues_word(int32_t id) const {
+  const std::string& token = parts_.tokens[static_cast<size_t>(id)];
+  const auto* const model = std::get_if<WordPiece>(&parts_.model);
+  return model != nullptr ? token.starts_with(model->prefix()) : !token.starts_with(kWordBegin);
+}
+
+std::optional<int32_t> Tokenizer::first_of(std::span<const char* const> tokens) const {
+  const auto found = std::ranges::find_if(tokens, [&](const char* token) { return find(token).has_value(); });
+  return found == tokens.end() ? std::nullopt : find(*found);
 }
 
 std::optional<int32_t> Tokenizer::end_token() const {
-  std::optional<int32_t> end;
-  for (const char* token : {"<|endoftext|>", "</s>", "<eos>", "[SEP]"})
-    if (!end) end = find(token);
-  return end;
+  constexpr const char* kTokens[] = {"<|endoftext|>", "</s>", "<eos>", "[SEP]"};
+  return parts_.end ? parts_.end : first_of(kTokens);
+}
+
+std::optional<int32_t> Tokenizer::padding_token() const {
+  constexpr const char* kTokens[] = {"[PAD]", "<pad>"};
+  return parts_.padding ? parts_.padding : first_of(kTokens);
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {
@@ -139,7 +172,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens spec
   const bool is_bert = std::holds_alternative<WordPiece>(parts_.model);
   std::vector<int32_t> ids;
   const auto add_token = [&](int32_t id) { ids.push_back(id); };
-  const auto add_text = [&](std::string_view part) { encode_part(part, ids); };
+  const auto add_text = [&](std::string_view part) { encode_part(part, part.data() == text.data(), ids); };
   const auto add_raw = [&](std::string_view part) {
     if (is_bert)
       normalized_.split(parts_.normalizer(part), specials, add_text, add_token);
@@ -150,8 +183,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens spec
   return ids;
 }
 
-void Tokenizer::encode_part(std::string_view part, std::vector<int32_t>& ids) const {
-  std::visit([&](const auto& model) { encode_with(model, part, ids); }, parts_.model);
+void Tokenizer::encode_part(std::string_view part, bool is_first, std::vector<int32_t>& ids) const {
+  std::visit([&](const auto& model) { encode_with(model, part, is_first, ids); }, parts_.model);
 }
 
 Encoding Tokenizer::with_specials(std::span<const int32_t> text) const {
@@ -183,7 +216,9 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skips_specials)
     if (!skips_specials || !is_special_[static_cast<size_t>(id)])
       pieces.push_back(parts_.tokens[static_cast<size_t>(id)]);
   }
-  return parts_.decoder.kind == Decoder::kBytes ? joined_bytes(pieces) : joined_pieces(pieces, parts_.decoder);
+  if (parts_.decoder.kind == Decoder::kBytes) return joined_bytes(pieces);
+  if (parts_.decoder.kind == Decoder::kSentencePiece) return joined_sentence_pieces(pieces, parts_.decoder);
+  return joined_pieces(pieces, parts_.decoder);
 }
 
 Tokenizer bytes_tokenizer() {

@@ -12,6 +12,7 @@
 #include "runner/text/added_tokens.h"
 #include "runner/text/byte_bpe.h"
 #include "runner/text/character_ids.h"
+#include "runner/text/sentence_piece.h"
 #include "runner/text/word_piece.h"
 
 namespace runner::text {
@@ -40,13 +41,15 @@ struct Template {
 struct Decoder {
   enum Kind {
     kConcatenated,
-    kJoined,     // tokens separated by blanks
-    kWordPiece,  // the same, but a continuation is joined
-    kBytes,      // the bytes that the characters of the tokens stand for, or those of the tokens
+    kJoined,         // tokens separated by blanks
+    kWordPiece,      // the same, but a continuation is joined
+    kBytes,          // the bytes that the characters of the tokens stand for, or those of the tokens
+    kSentencePiece,  // ▁ is a blank, and <0x0A> a byte
   };
   Kind kind = kJoined;
   std::string prefix = "##";  // of continuations
   bool cleans_up = true;      // removes blanks before punctuation
+  bool strips_blank = false;  // kSentencePiece: removes a blank at the beginning
 };
 
 // Truncation and padding that a file asks for. Reported; not applied.
@@ -64,12 +67,13 @@ inline constexpr const char* kByteBpeKind = "byte-level BPE";
 struct TokenizerParts {
   std::string kind{};
   std::vector<std::string> tokens{};  // by id
-  std::variant<Bytes, CharacterIds, WordPiece, ByteBpe> model{};
+  std::variant<Bytes, CharacterIds, WordPiece, ByteBpe, SentencePiece> model{};
   BertNormalizer normalizer{};
   std::vector<AddedToken> added{};  // of two with one content, the first counts
   Template specials{};
   Decoder decoder{};
   FileLimits limits{};
+  std::optional<int32_t> end{}, padding{};  // tokens, if the files name them
 };
 
 class Tokenizer {
@@ -87,10 +91,15 @@ class Tokenizer {
   std::optional<int32_t> find(std::string_view token) const;
 
   bool is_special(int32_t id) const { return is_special_[static_cast<size_t>(id)]; }
-  // Returns what the tokens that continue a word begin with ("##"); empty if tokens do not tell.
-  std::string_view continuation_prefix() const;
-  // Returns the token that ends a document: the first of <|endoftext|>, </s>, <eos> and [SEP] that there is.
+  // Returns whether tokens tell if they continue a word: by ## of WordPiece, or without ▁ of SentencePiece.
+  bool marks_words() const;
+  // Requires marks_words().
+  bool continues_word(int32_t id) const;
+  // Returns the token that ends a document: the one that the files name, or the first of <|endoftext|>, </s>, <eos> and
+  // [SEP] that there is.
   std::optional<int32_t> end_token() const;
+  // Returns the token of padding: the one that the files name, or [PAD], or <pad>.
+  std::optional<int32_t> padding_token() const;
 
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
   // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.
@@ -109,7 +118,8 @@ class Tokenizer {
   std::string decode(std::span<const int32_t> ids, bool skips_specials = false) const;
 
  private:
-  void encode_part(std::string_view part, std::vector<int32_t>& ids) const;
+  void encode_part(std::string_view part, bool is_first, std::vector<int32_t>& ids) const;
+  std::optional<int32_t> first_of(std::span<const char* const> tokens) const;
 
   TokenizerParts parts_;
   TokenTrie ids_;  // of tokens

@@ -5,51 +5,23 @@
 #include <span>
 #include <utility>
 
-#include "runner/formats/input_file.h"
-#include "runner/text/characters.h"
+#include "runner/text/piece_model.h"
+#include "runner/text/reading.h"
+#include "runner/text/sentence_piece_file.h"
 #include "runner/text/tokenizer_json.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
-#include "schema/base/utf8.h"
 
 namespace runner::text {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kLongestFile = int64_t{1} << 28;
-
-std::string read_whole(const std::string& path) {
-  formats::InputFile input(path);
-  RUN_CHECK(input.most_left() <= kLongestFile || input.compressed(), ErrorKind::kData, "{} has {} bytes, limit {}",
-            path, input.most_left(), kLongestFile);
-  std::string text = input.read_rest(kLongestFile);
-  RUN_CHECK(std::ssize(text) <= kLongestFile, ErrorKind::kData, "{} has more than {} bytes", path, kLongestFile);
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_length(text, at);
-    RUN_CHECK(length > 0, ErrorKind::kData, "{}: byte {} is {:#04x}, which is not valid UTF-8", path, at,
-              static_cast<uint8_t>(text[at]));
-    at += length;
-  }
+std::string read_text(const std::string& path) {
+  std::string text = read_bytes(path);
+  expect_utf8(path, text);
   return text;
-}
-
-json::Value parsed(const std::string& path, std::string_view text) {
-  json::Value document = json::parse(text);
-  RUN_CHECK(document.map() != nullptr, ErrorKind::kData,
-            "{}: expected a JSON object; the file of {} bytes is damaged or incomplete", path, text.size());
-  return document;
-}
-
-// Calls `read` and puts the path before the message of an error.
-template <class Read>
-auto naming(const std::string& path, Read read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    fail(error.kind(), "{}: {}", path, error.message());
-  }
 }
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
@@ -75,19 +47,12 @@ struct Config {
   std::optional<bool> strip_accents;
 };
 
-std::optional<bool> read_flag(const json::Value& document, std::string_view key, const std::string& path) {
-  const json::Value& value = json::member(document, key);
-  if (value.is_null()) return std::nullopt;
-  RUN_CHECK(value.boolean() != nullptr, ErrorKind::kData, "{}: {}: expected true or false", path, key);
-  return *value.boolean();
-}
-
 // `families`: beginnings of the classes that fit the files.
 Config read_config(const fs::path& folder, std::span<const std::string_view> families) {
   Config config;
   const std::string path = (folder / "tokenizer_config.json").string();
   if (!fs::exists(path)) return config;
-  const json::Value document = parsed(path, read_whole(path));
+  const json::Value document = read_object(path);
   const std::string name = json::text_of(json::member(document, "tokenizer_class"));
   const bool is_known = name.empty() || std::ranges::any_of(families, [&](std::string_view family) {
                           return name == family || name == fmt::format("{}Fast", family);
@@ -175,7 +140,7 @@ Tokenizer open_bert_vocabulary(const std::string& path, std::string_view text) {
 // ---- vocab.json and merges.txt --------------------------------------------------------------------------------------
 
 std::vector<Merge> read_merge_lines(const std::string& path) {
-  const std::string text = read_whole(path);
+  const std::string text = read_text(path);
   std::vector<Merge> merges;
   int64_t number = 0;
   for (const std::string_view line : lines_of(text)) {
@@ -197,7 +162,7 @@ Tokenizer open_bpe_files(const fs::path& folder) {
   refuse_added_tokens(folder);
   const Config config = read_config(folder, kFamilies);
   TokenizerParts parts{.kind = kByteBpeKind, .decoder = {.kind = Decoder::kBytes}};
-  const json::Value document = parsed(vocabulary, read_whole(vocabulary));
+  const json::Value document = read_object(vocabulary);
   parts.tokens = naming(vocabulary, [&] { return tokens_by_id(document); });
   const std::vector<Merge> pairs = read_merge_lines(merges);
   parts.model =
@@ -208,7 +173,7 @@ Tokenizer open_bpe_files(const fs::path& folder) {
 // ---- paths ----------------------------------------------------------------------------------------------------------
 
 Tokenizer open_json(const std::string& path, std::string_view text) {
-  const json::Value document = parsed(path, text);
+  const json::Value document = object_of(path, text);
   return naming(path, [&] { return tokenizer_of_json(document); });
 }
 
@@ -230,7 +195,7 @@ std::string listing(const fs::path& folder) {
 void check_case(const Tokenizer& tokenizer, const fs::path& folder) {
   const std::string path = (folder / "tokenizer_config.json").string();
   if (tokenizer.kind() != kWordPieceKind || !fs::exists(path)) return;
-  const std::optional<bool> flag = read_flag(parsed(path, read_whole(path)), "do_lower_case", path);
+  const std::optional<bool> flag = read_flag(read_object(path), "do_lower_case", path);
   RUN_CHECK(!flag || *flag == tokenizer.normalizer().lowercase, ErrorKind::kData,
             "{}: do_lower_case is {}, but normalizer.lowercase of tokenizer.json is {}; correct one of them", path,
             *flag, tokenizer.normalizer().lowercase);
@@ -245,14 +210,16 @@ Tokenizer open_folder(const fs::path& folder) {
   }
   if (has("vocab.txt")) return open_tokenizer((folder / "vocab.txt").string());
   if (has("vocab.json") && has("merges.txt")) return open_bpe_files(folder);
-  for (const char* const model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
-    RUN_CHECK(
-        !has(model), ErrorKind::kData,
-        "{}: SentencePiece models ({}) are not supported; supported are BERT's WordPiece and GPT-2's byte-level BPE",
-        folder.string(), model);
+  for (const char* const model : kPieceModelNames)
+    if (has(model)) return open_tokenizer((folder / model).string());
   fail(ErrorKind::kData,
-       "{}: the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt; {}",
+       "{}: the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt, or "
+       "tokenizer.model; {}",
        folder.string(), listing(folder));
+}
+
+bool is_piece_model(const std::string& path, std::string_view contents) {
+  return path.ends_with(".model") || looks_like_piece_model(contents);
 }
 
 bool is_json(const std::string& path, std::string_view text) {
@@ -266,7 +233,9 @@ Tokenizer open_tokenizer(const std::string& path) {
   if (path == "bytes") return bytes_tokenizer();
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return open_folder(path);
-  const std::string text = read_whole(path);
+  const std::string text = read_bytes(path);
+  if (is_piece_model(path, text)) return open_sentence_piece(path, text);
+  expect_utf8(path, text);
   return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path, text);
 }
 
@@ -281,12 +250,20 @@ std::vector<std::string> tokenizer_files(const std::string& path) {
     if (is_there) files.push_back((folder / name).string());
     return is_there;
   };
-  if (!is_folder) files.push_back(path);
-  if (is_folder && !add("tokenizer.json") && !add("vocab.txt")) {
-    add("vocab.json");
-    add("merges.txt");
+  bool is_model = false, has_config = true;
+  if (is_folder) {
+    if (!add("tokenizer.json") && !add("vocab.txt") && !(add("vocab.json") && add("merges.txt")))
+      is_model = std::ranges::any_of(kPieceModelNames, add);
+  } else {
+    files.push_back(path);
+    const std::string contents = read_bytes(path);
+    is_model = is_piece_model(path, contents);
+    has_config = is_model || !is_json(path, contents);
   }
-  if (is_folder || !is_json(path, read_whole(path))) add("tokenizer_config.json");
+  if (is_model)
+    for (const std::string& name : sentence_piece_settings()) add(name.c_str());
+  else if (has_config)
+    add("tokenizer_config.json");
   return files;
 }
 

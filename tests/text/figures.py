@@ -191,4 +191,5 @@ def main(arguments):
         write(OUT / f"{name}.figures.jsonl", tokenizer, strings())
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -221,12 +221,11 @@ TEST_F(TokenizerFile, AFolderWithoutTokenizerSaysWhatIsThere) {
   write_text(other / "config.json", "{}");
   write_text(piece / "tokenizer.model", "");
   const std::string expected =
-      ": the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt; ";
+      ": the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt, or "
+      "tokenizer.model; ";
   EXPECT_EQ(error("empty"), "empty" + expected + "it is empty");
   EXPECT_EQ(error("other"), "other" + expected + "it has config.json, model.safetensors");
-  EXPECT_EQ(error("piece"),
-            "piece: SentencePiece models (tokenizer.model) are not supported; supported are BERT's WordPiece and "
-            "GPT-2's byte-level BPE");
+  EXPECT_EQ(error("piece"), "piece/tokenizer.model: the model has no pieces; the file is damaged or incomplete");
 }
 
 TEST(Tokenizer, BytesTakeAnyText) {

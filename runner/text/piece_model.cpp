@@ -1,0 +1,299 @@
+#include "runner/text/piece_model.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "runner/text/token_trie.h"
+#include "schema/base/error.h"
+#include "schema/base/text.h"
+#include "schema/base/utf8.h"
+
+namespace runner::text {
+namespace {
+
+// Numbers of fields in sentencepiece_model.proto.
+enum ModelField { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3 };
+enum PieceField { kPieceText = 1, kPieceScore = 2, kPieceType = 3 };
+enum TrainerField {
+  kModelType = 3,
+  kWhitespaceAsSuffix = 24,
+  kByteFallback = 35,
+  kBosPiece = 46,
+  kEosPiece = 47,
+  kPadPiece = 48
+};
+enum NormalizerField { kCharactersMap = 2, kAddsPrefix = 3, kRemovesBlanks = 4, kEscapesBlanks = 5 };
+
+// ---- wire format ----------------------------------------------------------------------------------------------------
+
+enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+struct Field {
+  uint64_t number = 0;
+  unsigned type = 0;
+  uint64_t integer = 0;    // of kVarint and kFixed32
+  std::string_view bytes;  // of kBytes
+  size_t at = 0;           // its first byte in the file
+
+  void expect(WireType wire) const {
+    RUN_CHECK(type == wire, ErrorKind::kData, "byte {}: field {} has wire type {}, expected {}; the file is damaged",
+              at, number, type, static_cast<unsigned>(wire));
+  }
+  std::string_view text() const { return expect(kBytes), bytes; }
+  uint64_t whole() const { return expect(kVarint), integer; }
+  bool flag() const { return whole() != 0; }
+  float number32() const { return expect(kFixed32), std::bit_cast<float>(static_cast<uint32_t>(integer)); }
+};
+
+// The fields of a message. `at`: its first byte in the file.
+class Message {
+ public:
+  Message(std::string_view bytes, size_t at) : bytes_(bytes), at_(at) {}
+
+  bool next(Field& field) {
+    if (done_ == bytes_.size()) return false;
+    field = {};
+    field.at = at_ + done_;
+    const uint64_t tag = varint(field);
+    field.number = tag >> 3;
+    field.type = static_cast<unsigned>(tag & 7);
+    RUN_CHECK(field.number > 0, ErrorKind::kData, "byte {}: expected a field of a SentencePiece model", field.at);
+    read_value(field);
+    return true;
+  }
+
+ private:
+  void read_value(Field& field) {
+    switch (field.type) {
+      case kVarint: field.integer = varint(field); break;
+      case kFixed64: take(field, 8); break;
+      case kFixed32: {
+        const std::string_view bytes = take(field, 4);
+        for (size_t i = 4; i-- > 0;) field.integer = field.integer << 8 | static_cast<uint8_t>(bytes[i]);
+        break;
+      }
+      case kBytes: field.bytes = take(field, varint(field)); break;
+      default:
+        fail(ErrorKind::kData, "byte {}: field {} has the unknown wire type {}; this is no SentencePiece model",
+             field.at, field.number, field.type);
+    }
+  }
+
+  std::string_view take(const Field& field, uint64_t size) {
+    RUN_CHECK(size <= bytes_.size() - done_, ErrorKind::kData,
+              "byte {}: a field of {} bytes, but {} are left; the file is damaged or incomplete", field.at, size,
+              bytes_.size() - done_);
+    done_ += size;
+    return bytes_.substr(done_ - size, size);
+  }
+
+  uint64_t varint(const Field& field) {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<uint8_t>(take(field, 1)[0]);
+      value |= uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) return value;
+    }
+    fail(ErrorKind::kData, "byte {}: a number has more than 64 bits; the file is damaged", field.at);
+  }
+
+  std::string_view bytes_;
+  size_t at_, done_ = 0;
+};
+
+void append_varint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+void append_whole(std::string& out, unsigned number, uint64_t value) {
+  append_varint(out, number << 3 | kVarint);
+  append_varint(out, value);
+}
+
+void append_bytes(std::string& out, unsigned number, std::string_view bytes) {
+  append_varint(out, number << 3 | kBytes);
+  append_varint(out, bytes.size());
+  out += bytes;
+}
+
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+std::string piece_text(const Field& field) {
+  const std::string_view text = field.text();
+  RUN_CHECK(!text.empty() && is_utf8(text) && text.find('\0') == std::string_view::npos, ErrorKind::kData,
+            "byte {}: the piece {} is not a text of UTF-8; the file is damaged", field.at, in_quotes(text));
+  return std::string(text);
+}
+
+Piece read_piece(Message message) {
+  constexpr float kLargestScore = 1e9F;
+  Piece piece;
+  for (Field field; message.next(field);) {
+    if (field.number == kPieceText) piece.text = piece_text(field);
+    if (field.number == kPieceScore) {
+      piece.score = field.number32();
+      RUN_CHECK(std::abs(piece.score) <= kLargestScore, ErrorKind::kData,
+                "byte {}: the score of a piece is {}; the file is damaged", field.at, piece.score);
+    }
+    if (field.number == kPieceType) {
+      RUN_CHECK(field.whole() >= 1 && field.whole() <= 6, ErrorKind::kData,
+                "byte {}: a piece has the unknown type {}; the file is damaged", field.at, field.whole());
+      piece.type = static_cast<PieceType>(field.integer);
+    }
+  }
+  return piece;
+}
+
+void read_trainer_spec(Message message, PieceModel& model) {
+  for (Field field; message.next(field);) {
+    switch (field.number) {
+      case kModelType:
+        RUN_CHECK(field.whole() == PieceModel::kUnigram || field.whole() == PieceModel::kBpe, ErrorKind::kData,
+                  "model type {} is not supported; expected unigram (1) or bpe (2)", field.whole());
+        model.kind = static_cast<PieceModel::Kind>(field.integer);
+        break;
+      case kWhitespaceAsSuffix:
+        RUN_CHECK(!field.flag(), ErrorKind::kData, "model option treat_whitespace_as_suffix is not supported");
+        break;
+      case kByteFallback: model.byte_fallback = field.flag(); break;
+      case kBosPiece: model.bos_piece = piece_text(field); break;
+      case kEosPiece: model.eos_piece = piece_text(field); break;
+      case kPadPiece: model.pad_piece = piece_text(field); break;
+      default: break;  // of the training
+    }
+  }
+}
+
+uint32_t little_endian(std::string_view bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 4; i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return value;
+}
+
+// The map is a double-array trie of Darts-clone, whose leaves are offsets in the texts after it. libsentencepiece
+// follows the trie without looking at its size.
+void check_characters_map(std::string_view map, size_t at) {
+  const auto check = [&](bool holds) {
+    RUN_CHECK(holds, ErrorKind::kData, "byte {}: the map of characters is damaged", at);
+  };
+  constexpr size_t kBlock = 256 * 4;
+  if (map.empty()) return;
+  check(map.size() > 4);
+  const size_t size = little_endian(map, 0);
+  check(size > 0 && size % kBlock == 0 && size < map.size() - 4);
+  const std::string_view texts = map.substr(4 + size);
+  check(is_utf8(texts) && texts.back() == '\0');
+  for (uint32_t i = 0; i < size / 4; ++i) {
+    const uint32_t unit = little_endian(map, 4 + size_t{i} * 4);
+    const bool is_leaf = unit >> 31 != 0;
+    const uint32_t offset = (unit >> 10) << ((unit & (1U << 9)) >> 6);
+    check(is_leaf ? (unit & 0x7FFFFFFFU) < texts.size() : (i ^ offset) < size / 4);
+  }
+}
+
+void read_normalizer_spec(Message message, PieceModel& model) {
+  for (Field field; message.next(field);) {
+    switch (field.number) {
+      case kCharactersMap:
+        check_characters_map(field.text(), field.at);
+        model.characters_map = field.bytes;
+        break;
+      case kAddsPrefix: model.adds_prefix = field.flag(); break;
+      case kRemovesBlanks: model.removes_blanks = field.flag(); break;
+      case kEscapesBlanks:
+        RUN_CHECK(field.flag(), ErrorKind::kData, "model option escape_whitespaces: false is not supported");
+        break;
+      default: break;  // names
+    }
+  }
+}
+
+// Checks that there is one unknown piece and that no text is there twice.
+void check_pieces(const PieceModel& model) {
+  RUN_CHECK(!model.pieces.empty(), ErrorKind::kData, "the model has no pieces; the file is damaged or incomplete");
+  TokenTrie texts;
+  std::array<bool, 256> has_byte{};
+  int64_t unknown = 0;
+  for (size_t i = 0; i < model.pieces.size(); ++i) {
+    const Piece& piece = model.pieces[i];
+    RUN_CHECK(!piece.text.empty(), ErrorKind::kData, "the model's piece {} has no text", i);
+    const auto id = static_cast<int32_t>(i);
+    const int32_t first = texts.insert(piece.text, id);
+    RUN_CHECK(first == id, ErrorKind::kData, "the model's pieces {} and {} are both {}", first, i,
+              in_quotes(piece.text));
+    unknown += piece.type == PieceType::kUnknown ? 1 : 0;
+    const std::optional<uint8_t> byte = byte_of_piece(piece.text);
+    RUN_CHECK((piece.type == PieceType::kByte) == byte.has_value(), ErrorKind::kData,
+              "the model's piece {} is {}, but its type is {}; texts such as <0x0A> are those of bytes (type 6)", i,
+              in_quotes(piece.text), static_cast<unsigned>(piece.type));
+    if (!byte) continue;
+    has_byte[*byte] = true;
+  }
+  RUN_CHECK(unknown == 1, ErrorKind::kData, "the model has {} unknown pieces, expected 1", unknown);
+  const auto bytes = std::ranges::count(has_byte, true);
+  RUN_CHECK(bytes == (model.byte_fallback ? 256 : 0), ErrorKind::kData,
+            "the model has {} pieces of bytes, expected {} with byte_fallback: {}", bytes,
+            model.byte_fallback ? 256 : 0, model.byte_fallback);
+}
+
+}  // namespace
+
+std::optional<uint8_t> byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
+  unsigned value = 0;
+  for (const char digit : piece.substr(3, 2)) {
+    if ((digit < '0' || digit > '9') && (digit < 'A' || digit > 'F')) return std::nullopt;
+    value = value << 4 | static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'A' + 10);
+  }
+  return static_cast<uint8_t>(value);
+}
+
+std::string piece_of_byte(uint8_t byte) {
+  return fmt::format("<0x{:02X}>", byte);
+}
+
+// The first field is a piece, whose first field is its text.
+bool looks_like_piece_model(std::string_view file) {
+  return file.size() > 2 && file[0] == '\n' && file[2] == '\n';
+}
+
+PieceModel read_piece_model(std::string_view file) {
+  PieceModel model;
+  Message message(file, 0);
+  for (Field field; message.next(field);) {
+    const auto inner = [&] { return Message(field.text(), static_cast<size_t>(field.text().data() - file.data())); };
+    if (field.number == kPieces) model.pieces.push_back(read_piece(inner()));
+    if (field.number == kTrainerSpec) read_trainer_spec(inner(), model);
+    if (field.number == kNormalizerSpec) read_normalizer_spec(inner(), model);
+  }
+  check_pieces(model);
+  return model;
+}
+
+std::string bytes_of(const PieceModel& model) {
+  std::string out, part;
+  for (const Piece& piece : model.pieces) {
+    part.clear();
+    append_bytes(part, kPieceText, piece.text);
+    append_varint(part, kPieceScore << 3 | kFixed32);
+    const auto score = std::bit_cast<uint32_t>(piece.score);
+    for (unsigned shift = 0; shift < 32; shift += 8) part += static_cast<char>(score >> shift);
+    append_whole(part, kPieceType, static_cast<uint64_t>(piece.type));
+    append_bytes(out, kPieces, part);
+  }
+  part.clear();
+  append_whole(part, kModelType, model.kind);
+  append_whole(part, kByteFallback, model.byte_fallback ? 1 : 0);
+  append_bytes(out, kTrainerSpec, part);
+  part.clear();
+  append_bytes(part, kCharactersMap, model.characters_map);
+  append_whole(part, kAddsPrefix, model.adds_prefix ? 1 : 0);
+  append_whole(part, kRemovesBlanks, model.removes_blanks ? 1 : 0);
+  append_bytes(out, kNormalizerSpec, part);
+  return out;
+}
+
+}  // namespace runner::text

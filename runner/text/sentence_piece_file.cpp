@@ -1,0 +1,337 @@
+#include "runner/text/sentence_piece_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "runner/text/piece_model.h"
+#include "runner/text/reading.h"
+#include "runner/text/sentence_piece.h"
+#include "schema/base/text.h"
+
+namespace runner::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kConfigFile = "tokenizer_config.json", *kSpecialsFile = "special_tokens_map.json",
+                     *kAddedFile = "added_tokens.json";
+constexpr int64_t kMostExtraIds = 10'000;
+
+enum class PieceClass { kGeneric, kLlama, kT5 };
+
+// ---- settings -------------------------------------------------------------------------------------------------------
+
+// A JSON file of the folder; null if there is none.
+struct SettingsFile {
+  std::string path;
+  json::Value object{};
+
+  SettingsFile(const fs::path& folder, const char* name) : path((folder / name).string()) {
+    if (fs::exists(path)) object = read_object(path);
+  }
+  const json::Value& at(std::string_view key) const { return json::member(object, key); }
+  bool flag(std::string_view key, bool otherwise) const { return read_flag(object, key, path).value_or(otherwise); }
+};
+
+struct Settings {
+  explicit Settings(const fs::path& folder)
+      : config(folder, kConfigFile), specials(folder, kSpecialsFile), added(folder, kAddedFile) {}
+
+  // special_tokens_map.json and added_tokens.json are of older versions, and do not count if the configuration has the
+  // tokens.
+  bool has_tokens() const { return !config.at("added_tokens_decoder").is_null(); }
+
+  SettingsFile config, specials, added;
+};
+
+PieceClass class_of(const SettingsFile& config) {
+  const std::string name = json::text_of(config.at("tokenizer_class"));
+  const auto is = [&](std::string_view family) { return name == family || name == fmt::format("{}Fast", family); };
+  if (is("LlamaTokenizer")) return PieceClass::kLlama;
+  if (is("T5Tokenizer")) return PieceClass::kT5;
+  RUN_CHECK(name.empty() || is("PreTrainedTokenizer") || name == "TokenizersBackend", ErrorKind::kData,
+            "{}: tokenizer_class {} is not supported with a SentencePiece model; supported are LlamaTokenizer, "
+            "T5Tokenizer, PreTrainedTokenizerFast and none",
+            config.path, in_quotes(name));
+  return PieceClass::kGeneric;
+}
+
+// Refuses settings that would change ids.
+void check_settings(const SettingsFile& config, PieceClass kind, const PieceModel& model) {
+  const auto refuse = [&](std::string_view what) {
+    fail(ErrorKind::kData, "{}: {} is not supported with this SentencePiece model", config.path, what);
+  };
+  if (config.flag("split_special_tokens", false)) refuse("split_special_tokens: true");
+  if (!json::members_of(config.at("sp_model_kwargs")).empty()) refuse("sp_model_kwargs");
+  if (kind == PieceClass::kGeneric && !config.flag("legacy", true)) refuse("legacy: false without LlamaTokenizer");
+  if (kind != PieceClass::kLlama && config.flag("add_prefix_space", model.adds_prefix) != model.adds_prefix)
+    refuse("an add_prefix_space that differs from the model's add_dummy_prefix");
+}
+
+// transformers ignores some options of models with these classes.
+void check_model(PieceClass kind, const PieceModel& model, const std::string& path) {
+  const auto expect = [&](bool holds, std::string_view what, std::string_view name) {
+    RUN_CHECK(holds, ErrorKind::kData,
+              "{}: the model {}, which {} of transformers ignores; remove tokenizer_class from {} to get the ids of "
+              "SentencePiece",
+              path, what, name, kConfigFile);
+  };
+  if (kind == PieceClass::kLlama) {
+    expect(model.kind == PieceModel::kBpe, "is of type unigram", "LlamaTokenizer");
+    expect(model.byte_fallback, "has no byte_fallback", "LlamaTokenizer");
+    expect(model.characters_map.empty(), "normalizes characters", "LlamaTokenizer");
+  }
+  if (kind == PieceClass::kT5) {
+    expect(model.kind == PieceModel::kUnigram, "is of type bpe", "T5Tokenizer");
+    expect(!model.byte_fallback, "has byte_fallback", "T5Tokenizer");
+  }
+}
+
+// ---- tokens ---------------------------------------------------------------------------------------------------------
+
+// The tokens of the model and those that are added to it.
+class PieceVocabulary {
+ public:
+  explicit PieceVocabulary(const PieceModel& model) {
+    for (const Piece& piece : model.pieces) {
+      ids_.insert(piece.text, static_cast<int32_t>(tokens_.size()));
+      tokens_.push_back(piece.text);
+    }
+  }
+
+  std::optional<int32_t> find(const std::string& content) const {
+    const int32_t id = ids_.find(content);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  // Appends the token if it is new. A token that was added before gets these settings.
+  int32_t add(AddedToken token) {
+    token.id = ids_.insert(token.content, static_cast<int32_t>(tokens_.size()));
+    if (static_cast<size_t>(token.id) == tokens_.size()) tokens_.push_back(token.content);
+    const int32_t id = token.id;
+    added_.insert_or_assign(id, std::move(token));
+    return id;
+  }
+  int32_t add(AddedToken token, int64_t id, const std::string& place) {
+    const std::optional<int32_t> known = find(token.content);
+    RUN_CHECK(known || id == std::ssize(tokens_), ErrorKind::kData,
+              "{}: token {} has id {}, but the vocabulary ends at {}", place, in_quotes(token.content), id,
+              std::ssize(tokens_) - 1);
+    RUN_CHECK(!known || *known == id, ErrorKind::kData, "{}: token {} has id {}, but in the model {}", place,
+              in_quotes(token.content), id, known.value_or(0));
+    return add(std::move(token));
+  }
+  // Makes the token special, and adds it if it is new.
+  int32_t add_special(AddedToken token) {
+    const std::optional<int32_t> known = find(token.content);
+    const auto before = known ? added_.find(*known) : added_.end();
+    if (before == added_.end()) return add(std::move(token));
+    before->second.is_special = true;
+    return *known;
+  }
+
+  std::vector<std::string> tokens() const { return tokens_; }
+  std::vector<AddedToken> added() const {
+    std::vector<AddedToken> list;
+    for (const auto& [id, token] : added_) list.push_back(token);
+    std::ranges::stable_partition(list, [](const AddedToken& token) { return token.is_special; });
+    return list;
+  }
+
+ private:
+  std::vector<std::string> tokens_;
+  TokenTrie ids_;
+  std::map<int32_t, AddedToken> added_;
+};
+
+// A token of transformers: its content, or an object with settings.
+AddedToken read_token(const json::Value& value, const std::string& place, const std::string& path, bool is_special) {
+  AddedToken token{.content = json::text_of(value), .is_special = is_special};
+  if (value.map() != nullptr) {
+    token.content = json::text_of(json::member(value, "content"));
+    const auto flag = [&](std::string_view key, bool otherwise) {
+      return read_flag(value, key, path).value_or(otherwise);
+    };
+    token.single_word = flag("single_word", false);
+    token.lstrip = flag("lstrip", false);
+    token.rstrip = flag("rstrip", false);
+    token.is_special = is_special || flag("special", false);
+    token.is_normalized = flag("normalized", !token.is_special);
+  }
+  RUN_CHECK(!token.content.empty(), ErrorKind::kData, "{}: {}: expected a token", path, place);
+  return token;
+}
+
+void add_listed_tokens(const Settings& settings, PieceVocabulary& vocabulary) {
+  const SettingsFile& config = settings.config;
+  std::map<int64_t, AddedToken> tokens;  // by id
+  for (const auto& [key, value] : json::members_of(config.at("added_tokens_decoder"))) {
+    const std::string place = fmt::format("added_tokens_decoder.{}", visible(key));
+    const std::optional<int64_t> id = json::integer_of(json::parse(key));
+    RUN_CHECK(id && *id >= 0, ErrorKind::kData, "{}: {}: expected an id", config.path, place);
+    tokens.insert_or_assign(*id, read_token(value, place, config.path, false));
+  }
+  const std::string& path = settings.has_tokens() ? config.path : settings.added.path;
+  if (!settings.has_tokens()) {
+    for (const auto& [content, value] : json::members_of(settings.added.object)) {
+      const std::optional<int64_t> id = json::integer_of(value);
+      RUN_CHECK(id && *id >= 0 && !content.empty(), ErrorKind::kData, "{}: expected tokens and ids, got {}: {}", path,
+                in_quotes(content), json::compact(value));
+      tokens.insert_or_assign(*id, AddedToken{.content = content, .is_normalized = true, .is_special = false});
+    }
+  }
+  for (auto& [id, token] : tokens) vocabulary.add(std::move(token), id, path);
+}
+
+// Ids of tokens with a role.
+using Roles = std::map<std::string, int32_t, std::less<>>;
+
+// `defaults`: contents by role.
+Roles add_roles(const Settings& settings, const std::map<std::string, std::string>& defaults,
+                PieceVocabulary& vocabulary) {
+  Roles roles;
+  for (const char* const role :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    const bool is_older = !settings.has_tokens() && settings.config.at(role).is_null();
+    const SettingsFile& file = is_older ? settings.specials : settings.config;
+    const auto standard = defaults.find(role);
+    if (!file.at(role).is_null())
+      roles[role] = vocabulary.add_special(read_token(file.at(role), role, file.path, true));
+    else if (standard != defaults.end())
+      roles[role] = vocabulary.add_special({.content = standard->second});
+  }
+  return roles;
+}
+
+// transformers numbers tokens of these lists by their order if they are not in the vocabulary.
+void check_more_specials(const SettingsFile& config, PieceVocabulary& vocabulary) {
+  for (const char* const key : {"additional_special_tokens", "extra_special_tokens"}) {
+    for (const json::Value& value : json::elements_of(config.at(key))) {
+      AddedToken token = read_token(value, key, config.path, true);
+      RUN_CHECK(vocabulary.find(token.content), ErrorKind::kData,
+                "{}: {}: token {} has no id; add it to added_tokens_decoder", config.path, key,
+                in_quotes(token.content));
+      vocabulary.add_special(std::move(token));
+    }
+  }
+}
+
+void add_extra_ids(const SettingsFile& config, PieceVocabulary& vocabulary) {
+  const int64_t count = json::integer_of(config.at("extra_ids")).value_or(100);
+  RUN_CHECK(count >= 0 && count <= kMostExtraIds, ErrorKind::kData, "{}: extra_ids is {}, expected 0 to {}",
+            config.path, count, kMostExtraIds);
+  for (int64_t i = count; i-- > 0;) vocabulary.add_special({.content = fmt::format("<extra_id_{}>", i)});
+}
+
+// Contents of the tokens that have a role if the configuration names no other.
+std::map<std::string, std::string> default_roles(PieceClass kind, const PieceModel& model) {
+  if (kind == PieceClass::kLlama) return {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+  if (kind == PieceClass::kT5) return {{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
+  std::map<std::string, std::string> roles;
+  for (const Piece& piece : model.pieces) {
+    const bool is_control = piece.type == PieceType::kControl;
+    if (is_control && piece.text == model.bos_piece) roles["bos_token"] = piece.text;
+    if (is_control && piece.text == model.eos_piece) roles["eos_token"] = piece.text;
+    if (is_control && piece.text == model.pad_piece) roles["pad_token"] = piece.text;
+    if (piece.type == PieceType::kUnknown) roles["unk_token"] = piece.text;
+  }
+  return roles;
+}
+
+void add_pieces(PieceClass kind, const PieceModel& model, PieceVocabulary& vocabulary) {
+  for (const Piece& piece : model.pieces) {
+    const bool is_special = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
+    // Otherwise SentencePiece finds them.
+    const bool is_symbol = piece.type == PieceType::kUserDefined && kind != PieceClass::kGeneric;
+    if (is_special || is_symbol) vocabulary.add({.content = piece.text, .is_special = is_special});
+  }
+}
+
+// ---- template -------------------------------------------------------------------------------------------------------
+
+std::vector<TemplatePart> surrounded(TemplatePart::Kind text, std::optional<int32_t> begin, std::optional<int32_t> end,
+                                     int32_t type) {
+  std::vector<TemplatePart> parts;
+  if (begin) parts.push_back({TemplatePart::kToken, {*begin}, type});
+  parts.push_back({text, {}, type});
+  if (end) parts.push_back({TemplatePart::kToken, {*end}, type});
+  return parts;
+}
+
+Template template_of(const SettingsFile& config, PieceClass kind, const Roles& roles) {
+  const bool is_t5 = kind == PieceClass::kT5;
+  const auto token = [&](std::string_view flag, std::string_view role, bool is_always) {
+    const auto found = roles.find(role);
+    const bool is_added = is_always || (!is_t5 && config.flag(flag, false));
+    return is_added && found != roles.end() ? std::optional(found->second) : std::nullopt;
+  };
+  const std::optional<int32_t> begin = token("add_bos_token", "bos_token", false);
+  const std::optional<int32_t> end = token("add_eos_token", "eos_token", is_t5);
+  Template result{.single = surrounded(TemplatePart::kFirst, begin, end, 0)};
+  result.pair = result.single;
+  for (TemplatePart& part : surrounded(TemplatePart::kSecond, begin, end, is_t5 ? 0 : 1))
+    result.pair.push_back(std::move(part));
+  return result;
+}
+
+// A tokenizer.model of Llama 3 has lines of a token in base64 and its rank.
+void refuse_tiktoken(const std::string& path, std::string_view contents) {
+  const std::string_view line = contents.substr(0, contents.find('\n'));
+  const size_t blank = line.find(' ');
+  RUN_CHECK(blank == std::string_view::npos || blank == 0 || line.substr(blank + 1) != "0", ErrorKind::kData,
+            "{}: the model is a vocabulary of tiktoken, not of SentencePiece; use the folder's tokenizer.json", path);
+}
+
+}  // namespace
+
+std::vector<std::string> sentence_piece_settings() {
+  return {kConfigFile, kSpecialsFile, kAddedFile};
+}
+
+Tokenizer open_sentence_piece(const std::string& path, std::string_view contents) {
+  refuse_tiktoken(path, contents);
+  PieceModel model = naming(path, [&] { return read_piece_model(contents); });
+  const Settings settings(fs::path(path).parent_path());
+  const SettingsFile& config = settings.config;
+  const PieceClass kind = class_of(config);
+  check_model(kind, model, path);
+  check_settings(config, kind, model);
+
+  PieceVocabulary vocabulary(model);
+  add_pieces(kind, model, vocabulary);
+  if (kind == PieceClass::kT5) add_extra_ids(config, vocabulary);
+  add_listed_tokens(settings, vocabulary);
+  const Roles roles = add_roles(settings, default_roles(kind, model), vocabulary);
+  check_more_specials(config, vocabulary);
+
+  SentencePieceOptions options;
+  bool has_prefix = model.adds_prefix;
+  if (kind == PieceClass::kLlama) {
+    has_prefix = config.flag("add_prefix_space", true);
+    options.prefix = !has_prefix                    ? WordPrefix::kNone
+                     : config.flag("legacy", false) ? WordPrefix::kEveryPart
+                                                    : WordPrefix::kFirstPart;
+    model.adds_prefix = model.removes_blanks = false;
+  }
+  if (kind == PieceClass::kT5) {
+    options.white_space_is_blank = has_prefix = true;
+    model.adds_prefix = model.removes_blanks = true;
+  }
+  const auto role = [&](std::string_view name) {
+    const auto found = roles.find(name);
+    return found == roles.end() ? std::nullopt : std::optional(found->second);
+  };
+  TokenizerParts parts{.kind = model.kind == PieceModel::kBpe ? "SentencePiece BPE" : "SentencePiece unigram",
+                       .tokens = vocabulary.tokens(),
+                       .model = naming(path, [&] { return SentencePiece(model, options); }),
+                       .added = vocabulary.added(),
+                       .specials = template_of(config, kind, roles),
+                       .decoder = {.kind = Decoder::kSentencePiece, .strips_blank = has_prefix},
+                       .end = role("eos_token"),
+                       .padding = role("pad_token")};
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace runner::text
