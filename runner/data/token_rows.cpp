@@ -170,7 +170,7 @@ MaskVocabulary TextTokenizer::for_masking(const Masking& masking) const {
   RUN_CHECK(
       !masking.whole_word || tokenizer_->marks_words(), ErrorKind::kRecipe,
       "train.objective.whole_word needs a tokenizer that marks the pieces of a word, as BERT's WordPiece does with "
-      "##, but {} is {}; use whole_word: false",
+      "## and SentencePiece with \u2581, but {} is {}; use whole_word: false",
       spec_.tokenizer, tokenizer_->kind());
   MaskVocabulary vocabulary{.mask_id = *mask};
   for (int32_t id = 0; id < tokenizer_->vocabulary(); ++id) {

@@ -16,6 +16,7 @@
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
+#include "runner/text/sentence_piece.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 #include "store/queries.h"
@@ -136,6 +137,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.bf16_gflops = product_gflops(backends::DType::kBf16, pool);
   found.copy_gb_per_s = copy_gb_per_s();
   found.sqlite = store::sqlite_version();
+  found.has_sentence_piece = text::has_sentence_piece();
   inspect_store(store, found);
   return found;
 }
@@ -154,6 +156,7 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("bf16 products", fmt::format("{} GFLOP/s", short_text(found.bf16_gflops)));
   facts.add("copying", fmt::format("{} GB/s", short_text(found.copy_gb_per_s)));
   facts.add("sqlite", found.sqlite);
+  facts.add("optional parts", found.has_sentence_piece ? "SentencePiece" : "none (not built: SentencePiece)");
   facts.add("store", found.store);
   facts.add("", found.store_status, store_ok ? Color::kGreen : Color::kRed);
   if (found.store_status == "ok") {
@@ -180,6 +183,7 @@ std::string environment_document(const Environment& found) {
                                  {"kernels", json::parse(found.kernels)},
                                  {"measured", measured},
                                  {"sqlite", found.sqlite},
+                                 {"optional", json::Object{{"sentencepiece", found.has_sentence_piece}}},
                                  {"store", store}});
 }
 

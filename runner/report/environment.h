@@ -18,8 +18,9 @@ struct Environment {
   double f32_gflops = 0, bf16_gflops = 0;  // products of 512 × 512 matrices, on all cores
   double copy_gb_per_s = 0;                // one core, copying 64 MiB
   std::string sqlite;
-  std::string store;         // path
-  std::string store_status;  // "ok", "none yet", or an error message
+  bool has_sentence_piece = false;  // the only optional part
+  std::string store;                // path
+  std::string store_status;         // "ok", "none yet", or an error message
   int64_t store_bytes = 0, store_runs = 0;
 };
 

@@ -224,6 +224,11 @@ void check_pieces(const PieceModel& model) {
     const int32_t first = texts.insert(piece.text, id);
     RUN_CHECK(first == id, ErrorKind::kData, "the model's pieces {} and {} are both {}", first, i,
               in_quotes(piece.text));
+    // The library takes the character for the control piece, and then fails.
+    RUN_CHECK(model.kind != PieceModel::kBpe || piece.type != PieceType::kControl ||
+                  utf8_length(piece.text, 0) < piece.text.size(),
+              ErrorKind::kData, "the model's piece {} is {}: a control piece of one character is not supported", i,
+              in_quotes(piece.text));
     unknown += piece.type == PieceType::kUnknown ? 1 : 0;
     const std::optional<uint8_t> byte = byte_of_piece(piece.text);
     RUN_CHECK((piece.type == PieceType::kByte) == byte.has_value(), ErrorKind::kData,

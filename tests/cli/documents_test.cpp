@@ -279,7 +279,7 @@ TEST_F(Documents, EvalAndPredictAndVerify) {
 TEST_F(Documents, Doctor) {
   const Json document = run("doctor --json");
   expect_shape(document, Json::parse(R"({"version": "", "compiler": "", "build": "", "system": "", "cpu_features": "",
-                                         "cores": 1, "core_ids": [0], "memory_bytes": 1, "kernels": {}, "measured": {}, "sqlite": "",
+                                         "cores": 1, "core_ids": [0], "memory_bytes": 1, "kernels": {}, "measured": {}, "sqlite": "", "optional": {"sentencepiece": true},
                                          "store": {}})"));
   for (const char* key : {"f32_gflops", "bf16_gflops", "copy_gb_per_s"})
     EXPECT_GT(document["measured"][key].number(), 0) << key;

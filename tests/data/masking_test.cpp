@@ -301,7 +301,7 @@ TEST_F(MaskedText, TokenizersWithoutAMaskTokenOrWordsAreRefused) {
   EXPECT_EQ(
       refusal(bpe, {.whole_word = true}),
       "train.objective.whole_word needs a tokenizer that marks the pieces of a word, as BERT's WordPiece does with "
-      "##, but bpe.json is byte-level BPE; use whole_word: false");
+      "## and SentencePiece with \u2581, but bpe.json is byte-level BPE; use whole_word: false");
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ std::span<const Target> targets() {
       {"metrics_report", metrics_report, 64},
       {"graph_entries", graph_entries, 64},
       {"tokenizer", tokenizer, 1024},
+      {"sentence_piece", sentence_piece, 1024},
   };
   return kTargets;
 }

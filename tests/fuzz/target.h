@@ -29,6 +29,7 @@ bool where(Bytes input);
 bool metrics_report(Bytes input);
 bool graph_entries(Bytes input);
 bool tokenizer(Bytes input);
+bool sentence_piece(Bytes input);
 
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary

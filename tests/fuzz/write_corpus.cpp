@@ -7,6 +7,7 @@
 
 #include "backends/ir/program_bytes.h"
 #include "runner/formats/npy.h"
+#include "runner/text/piece_model.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/formats/files.h"
 #include "tests/schema/case_file.h"
@@ -252,6 +253,34 @@ void write_tokenizers(Corpus corpus) {
   corpus.add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhe\n##llo\nw\nworld\n#\n" + text);
 }
 
+void write_sentence_pieces(Corpus corpus) {
+  using runner::text::Piece;
+  using runner::text::PieceModel;
+  using runner::text::PieceType;
+  const auto add = [&](const PieceModel& model, const std::string& text) {
+    corpus.add(runner::text::bytes_of(model) + "TEXT" + text);
+  };
+  PieceModel model;
+  model.pieces = {{"<unk>", 0, PieceType::kUnknown}, {"<s>", 0, PieceType::kControl}, {"</s>", 0, PieceType::kControl}};
+  float score = -1;
+  for (const char* const text :
+       {"\u2581", "\u2581the", "e", "t", "h", "th", "\u2581t", "he", "\u00e9", "\u4e2d", "1", "12"})
+    model.pieces.push_back({text, score--, PieceType::kNormal});
+  model.pieces.push_back({"<|user|>", 0, PieceType::kUserDefined});
+  model.pieces.push_back({"\u2581\u2581", 0, PieceType::kUnused});
+  const std::string text = " the 12 t\u00e9h <s>\u4e2d<|user|>  \u2581x\U0001f600\n";
+  add(model, text);
+  model.kind = PieceModel::kBpe;
+  add(model, text);
+  model.adds_prefix = model.removes_blanks = false;
+  add(model, text);
+  model.kind = PieceModel::kUnigram;
+  add(model, "");
+  const std::string figures = runner::support::source_path("tests/text/figures/sentence_piece/unigram.model");
+  model.characters_map = runner::text::read_piece_model(read_text(figures)).characters_map;
+  add(model, text + "\uff21e\u0301\u2026\ufb01\u200b\u00a0");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -270,5 +299,6 @@ int main(int argc, char** argv) {
   write_metrics_report(Corpus(root, "metrics_report"));
   write_graph_entries(Corpus(root, "graph_entries"));
   write_tokenizers(Corpus(root, "tokenizer"));
+  write_sentence_pieces(Corpus(root, "sentence_piece"));
   return 0;
 }

@@ -280,6 +280,10 @@ TEST(PieceModelFile, PartsThatTheLibraryTrustsAreChecked) {
   name.pieces[1].text = "<0x0A>";
   EXPECT_EQ(refusal(name),
             "the model's piece 1 is '<0x0A>', but its type is 1; texts such as <0x0A> are those of bytes (type 6)");
+  PieceModel control = small_model();
+  control.kind = PieceModel::kBpe;
+  control.pieces.push_back({"\u00e9", 0, PieceType::kControl});
+  EXPECT_EQ(refusal(control), "the model's piece 2 is '\u00e9': a control piece of one character is not supported");
   PieceModel score = small_model();
   score.pieces[1].score = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(refusal(score), "byte 24: the score of a piece is nan; the file is damaged");

@@ -21,7 +21,10 @@ const Command kDoctorCommand{
     .name = "doctor",
     .group = Group::kSystem,
     .summary = "describe this machine, the selected kernels and the store",
-    .details = "Prints CPU, kernels and their measured speed, memory, SQLite and the store, for bug reports.",
+    .details =
+        "Prints CPU, kernels and their measured speed, memory, SQLite, optional parts of this build and the store, for "
+        "bug\n"
+        "reports.",
     .arguments = kNoArguments,
     .examples =
         "runner doctor\n"

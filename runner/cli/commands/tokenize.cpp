@@ -23,7 +23,8 @@ struct TokenizeOptions : Options {
 
 constexpr Argument kTokenizeArguments[] = {
     {"[TEXT]", "", "text to tokenize; default: each line of standard input", &TokenizeOptions::texts},
-    {"--tokenizer", "PATH", "folder with tokenizer files, a tokenizer.json, a vocab.txt of BERT, or `bytes`; required",
+    {"--tokenizer", "PATH",
+     "folder with tokenizer files, a tokenizer.json, a vocab.txt of BERT, a SentencePiece model, or `bytes`; required",
      &TokenizeOptions::tokenizer},
     {"--pair", "TEXT", "second text of a pair", &TokenizeOptions::pairs},
     {"--specials-as-text", "", "take special tokens in the text, such as [MASK], as text; for untrusted text",
@@ -115,7 +116,8 @@ const Command kTokenizeCommand{
     .group = Group::kRecipe,
     .summary = "show the token ids and pieces of a text",
     .details =
-        "Reads tokenizers of the Hugging Face libraries: BERT's WordPiece and GPT-2's byte-level BPE.\n"
+        "Reads tokenizers of the Hugging Face libraries: BERT's WordPiece, GPT-2's byte-level BPE, "
+        "and\nSentencePiece.\n"
         "With --json, prints one document per text, on one line.",
     .arguments = kTokenizeArguments,
     .examples =
