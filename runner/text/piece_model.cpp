@@ -186,11 +186,17 @@ void check_characters_map(std::string_view map, size_t at) {
   check(size > 0 && size % kBlock == 0 && size < map.size() - 4);
   const std::string_view texts = map.substr(4 + size);
   check(is_utf8(texts) && texts.back() == '\0');
+  const auto unit = [&](uint32_t i) { return little_endian(map, 4 + size_t{i} * 4); };
+  const auto is_leaf = [](uint32_t bits) { return bits >> 31 != 0; };
   for (uint32_t i = 0; i < size / 4; ++i) {
-    const uint32_t unit = little_endian(map, 4 + size_t{i} * 4);
-    const bool is_leaf = unit >> 31 != 0;
-    const uint32_t offset = (unit >> 10) << ((unit & (1U << 9)) >> 6);
-    check(is_leaf ? (unit & 0x7FFFFFFFU) < texts.size() : (i ^ offset) < size / 4);
+    const uint32_t bits = unit(i);
+    if (is_leaf(bits)) {
+      check((bits & 0x7FFFFFFFU) < texts.size());
+      continue;
+    }
+    const uint32_t next = i ^ (bits >> 10) << ((bits & (1U << 9)) >> 6);
+    const bool has_leaf = (bits & (1U << 8)) != 0;
+    check(next < size / 4 && (!has_leaf || is_leaf(unit(next))));
   }
 }
 

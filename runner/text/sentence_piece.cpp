@@ -12,6 +12,9 @@
 #endif
 
 namespace runner::text {
+
+#if RUNNER_HAS_SENTENCEPIECE
+
 namespace {
 
 // Returns the part with a blank for each character of white space.
@@ -35,8 +38,6 @@ PieceModel with_byte_pieces(PieceModel model) {
 }
 
 }  // namespace
-
-#if RUNNER_HAS_SENTENCEPIECE
 
 struct SentencePiece::Processor {
   sentencepiece::SentencePieceProcessor library;
