@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "runner/formats/protobuf.h"
 #include "runner/text/token_trie.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
@@ -102,22 +103,6 @@ class Message {
   std::string_view bytes_;
   size_t at_, done_ = 0;
 };
-
-void append_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-void append_whole(std::string& out, unsigned number, uint64_t value) {
-  append_varint(out, number << 3 | kVarint);
-  append_varint(out, value);
-}
-
-void append_bytes(std::string& out, unsigned number, std::string_view bytes) {
-  append_varint(out, number << 3 | kBytes);
-  append_varint(out, bytes.size());
-  out += bytes;
-}
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
@@ -285,26 +270,20 @@ PieceModel read_piece_model(std::string_view file) {
 }
 
 std::string bytes_of(const PieceModel& model) {
-  std::string out, part;
-  for (const Piece& piece : model.pieces) {
-    part.clear();
-    append_bytes(part, kPieceText, piece.text);
-    append_varint(part, kPieceScore << 3 | kFixed32);
-    const auto score = std::bit_cast<uint32_t>(piece.score);
-    for (unsigned shift = 0; shift < 32; shift += 8) part += static_cast<char>(score >> shift);
-    append_whole(part, kPieceType, static_cast<uint64_t>(piece.type));
-    append_bytes(out, kPieces, part);
-  }
-  part.clear();
-  append_whole(part, kModelType, model.kind);
-  append_whole(part, kByteFallback, model.byte_fallback ? 1 : 0);
-  append_bytes(out, kTrainerSpec, part);
-  part.clear();
-  append_bytes(part, kCharactersMap, model.characters_map);
-  append_whole(part, kAddsPrefix, model.adds_prefix ? 1 : 0);
-  append_whole(part, kRemovesBlanks, model.removes_blanks ? 1 : 0);
-  append_bytes(out, kNormalizerSpec, part);
-  return out;
+  formats::ProtobufMessage file;
+  for (const Piece& piece : model.pieces)
+    file.add(kPieces, formats::ProtobufMessage()
+                          .add(kPieceText, piece.text)
+                          .add(kPieceScore, piece.score)
+                          .add(kPieceType, static_cast<int>(piece.type)));
+  file.add(
+      kTrainerSpec,
+      formats::ProtobufMessage().add(kModelType, static_cast<int>(model.kind)).add(kByteFallback, model.byte_fallback));
+  file.add(kNormalizerSpec, formats::ProtobufMessage()
+                                .add(kCharactersMap, model.characters_map)
+                                .add(kAddsPrefix, model.adds_prefix)
+                                .add(kRemovesBlanks, model.removes_blanks));
+  return file.bytes();
 }
 
 }  // namespace runner::text

@@ -290,7 +290,7 @@ TEST(PieceModelFile, PartsThatTheLibraryTrustsAreChecked) {
   PieceModel text = small_model();
   text.pieces[1].text = "a\xff";
   EXPECT_EQ(refusal(text), "byte 18: the piece 'a\\xff' is not a text of UTF-8; the file is damaged");
-  // A trie whose root points outside, a leaf that points behind the texts, and a root whose leaf is none.
+  // A trie whose root points outside, a leaf that points after the texts, and a root whose leaf is none.
   for (const uint32_t unit : {uint32_t{0x3FF} << 10, uint32_t{1} << 31 | 9, uint32_t{1} << 10 | 1U << 8}) {
     PieceModel map = small_model();
     map.characters_map = std::string("\0\4\0\0", 4) + std::string(1024, '\0') + std::string("x\0", 2);
