@@ -90,7 +90,7 @@ std::vector<int32_t> code_points(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> paths_of_tokenizer(const std::string& tokenizer) {
-  return is_word(tokenizer) ? std::vector<std::string>() : text::tokenizer_files(tokenizer);
+  return is_word(tokenizer) ? std::vector<std::string>() : text::find_tokenizer(tokenizer).files;
 }
 
 TextTokenizer::TextTokenizer(const schema::TokensSpec& spec, const TextEncoding* known)

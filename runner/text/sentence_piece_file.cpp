@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "runner/text/piece_model.h"
 #include "runner/text/reading.h"
 #include "runner/text/sentence_piece.h"
+#include "runner/text/tokenizer_json.h"
 #include "schema/base/text.h"
 
 namespace runner::text {
@@ -16,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kConfigFile = "tokenizer_config.json", *kSpecialsFile = "special_tokens_map.json",
-                     *kAddedFile = "added_tokens.json";
+                     *kAddedFile = "added_tokens.json", *kJsonFile = "tokenizer.json";
 constexpr int64_t kMostExtraIds = 10'000;
 
-enum class PieceClass { kGeneric, kLlama, kT5 };
+enum class PieceClass { kGeneric, kLlama, kT5, kXlmRoberta };
 
 // ---- settings -------------------------------------------------------------------------------------------------------
 
@@ -37,13 +39,19 @@ struct SettingsFile {
 
 struct Settings {
   explicit Settings(const fs::path& folder)
-      : config(folder, kConfigFile), specials(folder, kSpecialsFile), added(folder, kAddedFile) {}
+      : config(folder, kConfigFile),
+        specials(folder, kSpecialsFile),
+        added(folder, kAddedFile),
+        document(folder, kJsonFile) {
+    if (!is_sentence_piece(document.object)) document.object = {};
+  }
 
   // special_tokens_map.json and added_tokens.json are of older versions, and do not count if the configuration has the
   // tokens.
   bool has_tokens() const { return !config.at("added_tokens_decoder").is_null(); }
 
   SettingsFile config, specials, added;
+  SettingsFile document;  // tokenizer.json of the same model
 };
 
 PieceClass class_of(const SettingsFile& config) {
@@ -51,9 +59,10 @@ PieceClass class_of(const SettingsFile& config) {
   const auto is = [&](std::string_view family) { return name == family || name == fmt::format("{}Fast", family); };
   if (is("LlamaTokenizer")) return PieceClass::kLlama;
   if (is("T5Tokenizer")) return PieceClass::kT5;
+  if (is("XLMRobertaTokenizer")) return PieceClass::kXlmRoberta;
   RUN_CHECK(name.empty() || is("PreTrainedTokenizer") || name == "TokenizersBackend", ErrorKind::kData,
             "{}: tokenizer_class {} is not supported with a SentencePiece model; supported are LlamaTokenizer, "
-            "T5Tokenizer, PreTrainedTokenizerFast and none",
+            "T5Tokenizer, XLMRobertaTokenizer, PreTrainedTokenizerFast and none",
             config.path, in_quotes(name));
   return PieceClass::kGeneric;
 }
@@ -83,10 +92,29 @@ void check_model(PieceClass kind, const PieceModel& model, const std::string& pa
     expect(model.byte_fallback, "has no byte_fallback", "LlamaTokenizer");
     expect(model.characters_map.empty(), "normalizes characters", "LlamaTokenizer");
   }
-  if (kind == PieceClass::kT5) {
-    expect(model.kind == PieceModel::kUnigram, "is of type bpe", "T5Tokenizer");
-    expect(!model.byte_fallback, "has byte_fallback", "T5Tokenizer");
+  if (kind == PieceClass::kT5 || kind == PieceClass::kXlmRoberta) {
+    const char* const name = kind == PieceClass::kT5 ? "T5Tokenizer" : "XLMRobertaTokenizer";
+    expect(model.kind == PieceModel::kUnigram, "is of type bpe", name);
+    expect(!model.byte_fallback, "has byte_fallback", name);
   }
+}
+
+// XLM-R numbers its pieces as fairseq does: <s> <pad> </s> <unk>, and the others.
+void renumber(PieceModel& model, const std::string& path) {
+  constexpr std::pair<const char*, PieceType> kFirst[] = {
+      {"<unk>", PieceType::kUnknown}, {"<s>", PieceType::kControl}, {"</s>", PieceType::kControl}};
+  std::vector<Piece>& pieces = model.pieces;
+  const bool fits =
+      pieces.size() > 3 &&
+      std::ranges::equal(kFirst, std::span(pieces).first(3), [](const auto& expected, const Piece& piece) {
+        return piece.text == expected.first && piece.type == expected.second;
+      });
+  RUN_CHECK(
+      fits && std::ranges::find(pieces, "<pad>", &Piece::text) == pieces.end(), ErrorKind::kData,
+      "{}: the model does not fit XLMRobertaTokenizer: expected the pieces <unk>, <s> and </s> first, and no <pad>",
+      path);
+  std::rotate(pieces.begin(), pieces.begin() + 1, pieces.begin() + 3);
+  pieces.insert(pieces.begin() + 1, {.text = "<pad>", .type = PieceType::kControl});
 }
 
 // ---- tokens ---------------------------------------------------------------------------------------------------------
@@ -164,25 +192,38 @@ AddedToken read_token(const json::Value& value, const std::string& place, const 
   return token;
 }
 
-void add_listed_tokens(const Settings& settings, PieceVocabulary& vocabulary) {
-  const SettingsFile& config = settings.config;
-  std::map<int64_t, AddedToken> tokens;  // by id
-  for (const auto& [key, value] : json::members_of(config.at("added_tokens_decoder"))) {
-    const std::string place = fmt::format("added_tokens_decoder.{}", visible(key));
-    const std::optional<int64_t> id = json::integer_of(json::parse(key));
-    RUN_CHECK(id && *id >= 0, ErrorKind::kData, "{}: {}: expected an id", config.path, place);
-    tokens.insert_or_assign(*id, read_token(value, place, config.path, false));
+int64_t checked_id(const json::Value& value, const std::string& place) {
+  const std::optional<int64_t> id = json::integer_of(value);
+  RUN_CHECK(id && *id >= 0, ErrorKind::kData, "{}: expected the id of a token, got {}", place, json::compact(value));
+  return *id;
+}
+
+struct ListedToken {
+  AddedToken token;
+  std::string path;  // of the file that lists it
+};
+
+// Returns the added tokens by id.
+std::map<int64_t, ListedToken> listed_tokens(const Settings& settings) {
+  std::map<int64_t, ListedToken> tokens;
+  const auto list = [&](const json::Value& id, const json::Value& token, const std::string& key,
+                        const std::string& path) {
+    const std::string place = key.empty() ? path : fmt::format("{}: {}", path, visible(key));
+    tokens.insert_or_assign(checked_id(id, place), ListedToken{read_token(token, key, path, false), path});
+  };
+  const SettingsFile &config = settings.config, &added = settings.added, &document = settings.document;
+  for (const auto& [id, token] : json::members_of(config.at("added_tokens_decoder")))
+    list(json::parse(id), token, "added_tokens_decoder." + id, config.path);
+  if (settings.has_tokens()) return tokens;
+  for (const auto& [content, id] : json::members_of(added.object)) {
+    list(id, content, in_quotes(content), added.path);
+    AddedToken& token = tokens.at(*json::integer_of(id)).token;
+    token.is_normalized = true;
+    token.is_special = false;
   }
-  const std::string& path = settings.has_tokens() ? config.path : settings.added.path;
-  if (!settings.has_tokens()) {
-    for (const auto& [content, value] : json::members_of(settings.added.object)) {
-      const std::optional<int64_t> id = json::integer_of(value);
-      RUN_CHECK(id && *id >= 0 && !content.empty(), ErrorKind::kData, "{}: expected tokens and ids, got {}: {}", path,
-                in_quotes(content), json::compact(value));
-      tokens.insert_or_assign(*id, AddedToken{.content = content, .is_normalized = true, .is_special = false});
-    }
-  }
-  for (auto& [id, token] : tokens) vocabulary.add(std::move(token), id, path);
+  for (const json::Value& token : json::elements_of(document.at("added_tokens")))
+    list(json::member(token, "id"), token, "added_tokens", document.path);
+  return tokens;
 }
 
 // Ids of tokens with a role.
@@ -229,6 +270,9 @@ void add_extra_ids(const SettingsFile& config, PieceVocabulary& vocabulary) {
 std::map<std::string, std::string> default_roles(PieceClass kind, const PieceModel& model) {
   if (kind == PieceClass::kLlama) return {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
   if (kind == PieceClass::kT5) return {{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
+  if (kind == PieceClass::kXlmRoberta)
+    return {{"bos_token", "<s>"},   {"eos_token", "</s>"},  {"sep_token", "</s>"},   {"cls_token", "<s>"},
+            {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask>"}};
   std::map<std::string, std::string> roles;
   for (const Piece& piece : model.pieces) {
     const bool is_control = piece.type == PieceType::kControl;
@@ -260,20 +304,56 @@ std::vector<TemplatePart> surrounded(TemplatePart::Kind text, std::optional<int3
   return parts;
 }
 
-Template template_of(const SettingsFile& config, PieceClass kind, const Roles& roles) {
-  const bool is_t5 = kind == PieceClass::kT5;
+Template template_of(const Settings& settings, PieceClass kind, const Roles& roles, size_t vocabulary) {
+  const SettingsFile& config = settings.config;
+  const bool is_t5 = kind == PieceClass::kT5, is_xlm_roberta = kind == PieceClass::kXlmRoberta;
+  const bool is_fixed = is_t5 || is_xlm_roberta;
+  const bool is_set = !config.at("add_bos_token").is_null() || !config.at("add_eos_token").is_null();
+  if (!is_fixed && !is_set && !settings.document.object.is_null())
+    return naming(settings.document.path, [&] { return template_of_json(settings.document.object, vocabulary); });
   const auto token = [&](std::string_view flag, std::string_view role, bool is_always) {
     const auto found = roles.find(role);
-    const bool is_added = is_always || (!is_t5 && config.flag(flag, false));
+    const bool is_added = is_always || (!is_fixed && config.flag(flag, false));
     return is_added && found != roles.end() ? std::optional(found->second) : std::nullopt;
   };
-  const std::optional<int32_t> begin = token("add_bos_token", "bos_token", false);
-  const std::optional<int32_t> end = token("add_eos_token", "eos_token", is_t5);
+  const std::optional<int32_t> begin = token("add_bos_token", "bos_token", is_xlm_roberta);
+  const std::optional<int32_t> end = token("add_eos_token", "eos_token", is_fixed);
   Template result{.single = surrounded(TemplatePart::kFirst, begin, end, 0)};
   result.pair = result.single;
-  for (TemplatePart& part : surrounded(TemplatePart::kSecond, begin, end, is_t5 ? 0 : 1))
+  for (TemplatePart& part : surrounded(TemplatePart::kSecond, is_xlm_roberta ? end : begin, end, is_fixed ? 0 : 1))
     result.pair.push_back(std::move(part));
   return result;
+}
+
+// ---- tokenizer.json -------------------------------------------------------------------------------------------------
+
+// Refuses a tokenizer.json with other ids.
+void check_same_tokens(const SettingsFile& document, const PieceModel& model, const PieceVocabulary& vocabulary) {
+  if (document.object.is_null()) return;
+  const auto check = [&](const std::string& token, const json::Value& value) {
+    const std::optional<int64_t> id = json::integer_of(value);
+    const std::optional<int32_t> here = vocabulary.find(token);
+    RUN_CHECK(
+        here && here == id, ErrorKind::kData,
+        "{}: token {} has id {}, but with the SentencePiece model of its folder {}; the two files are of different "
+        "tokenizers: remove one of them",
+        document.path, in_quotes(token), json::compact(value), here ? std::to_string(*here) : "none");
+  };
+  const json::Value& tokens = json::member(document.at("model"), "vocab");
+  for (const auto& [token, id] : json::members_of(tokens)) check(token, id);  // BPE
+  int64_t position = 0;
+  for (const json::Value& piece : json::elements_of(tokens)) {  // unigram: texts with scores
+    const json::List& parts = json::elements_of(piece);
+    check(parts.empty() ? "" : json::text_of(parts[0]), position++);
+  }
+  for (const json::Value& token : json::elements_of(document.at("added_tokens")))
+    check(json::text_of(json::member(token, "content")), json::member(token, "id"));
+  const size_t count = json::members_of(tokens).size() + json::elements_of(tokens).size();
+  RUN_CHECK(
+      count >= model.pieces.size(), ErrorKind::kData,
+      "{}: the vocabulary has {} tokens, but the SentencePiece model of its folder {}; the two files are of different "
+      "tokenizers: remove one of them",
+      document.path, count, model.pieces.size());
 }
 
 // A tokenizer.model of Llama 3 has lines of a token in base64 and its rank.
@@ -287,7 +367,7 @@ void refuse_tiktoken(const std::string& path, std::string_view contents) {
 }  // namespace
 
 std::vector<std::string> sentence_piece_settings() {
-  return {kConfigFile, kSpecialsFile, kAddedFile};
+  return {kConfigFile, kSpecialsFile, kAddedFile, kJsonFile};
 }
 
 Tokenizer open_sentence_piece(const std::string& path, std::string_view contents) {
@@ -298,13 +378,15 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
   const PieceClass kind = class_of(config);
   check_model(kind, model, path);
   check_settings(config, kind, model);
+  if (kind == PieceClass::kXlmRoberta) renumber(model, path);
 
   PieceVocabulary vocabulary(model);
   add_pieces(kind, model, vocabulary);
   if (kind == PieceClass::kT5) add_extra_ids(config, vocabulary);
-  add_listed_tokens(settings, vocabulary);
+  for (const auto& [id, listed] : listed_tokens(settings)) vocabulary.add(listed.token, id, listed.path);
   const Roles roles = add_roles(settings, default_roles(kind, model), vocabulary);
   check_more_specials(config, vocabulary);
+  check_same_tokens(settings.document, model, vocabulary);
 
   SentencePieceOptions options;
   bool has_prefix = model.adds_prefix;
@@ -315,7 +397,7 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
                                                     : WordPrefix::kFirstPart;
     model.adds_prefix = model.removes_blanks = false;
   }
-  if (kind == PieceClass::kT5) {
+  if (kind == PieceClass::kT5 || kind == PieceClass::kXlmRoberta) {
     options.white_space_is_blank = has_prefix = true;
     model.adds_prefix = model.removes_blanks = true;
   }
@@ -327,7 +409,7 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
                        .tokens = vocabulary.tokens(),
                        .model = naming(path, [&] { return SentencePiece(model, options); }),
                        .added = vocabulary.added(),
-                       .specials = template_of(config, kind, roles),
+                       .specials = template_of(settings, kind, roles, vocabulary.tokens().size()),
                        .decoder = {.kind = Decoder::kSentencePiece, .strips_blank = has_prefix},
                        .end = role("eos_token"),
                        .padding = role("pad_token")};

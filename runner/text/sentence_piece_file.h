@@ -16,8 +16,9 @@ inline constexpr const char* kPieceModelNames[] = {"tokenizer.model", "spiece.mo
 std::vector<std::string> sentence_piece_settings();
 
 // `path`, `contents`: of the model. Gives the ids of transformers 5.24 for the class that tokenizer_config.json names:
-// LlamaTokenizer, T5Tokenizer, or none, which gives those of SentencePiece. Throws Error(kData) naming the file if it
-// is damaged, or asks for something that would change ids and is not supported.
+// LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, or none, which gives those of SentencePiece. A tokenizer.json of
+// the same model may set the added tokens and the template. Throws Error(kData) naming the file if it is damaged, or
+// asks for something that would change ids and is not supported.
 Tokenizer open_sentence_piece(const std::string& path, std::string_view contents);
 
 }  // namespace runner::text

@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char *kJsonName = "tokenizer.json", *kConfigName = "tokenizer_config.json";
+
 std::string read_text(const std::string& path) {
   std::string text = read_bytes(path);
   expect_utf8(path, text);
@@ -50,7 +52,7 @@ struct Config {
 // `families`: beginnings of the classes that fit the files.
 Config read_config(const fs::path& folder, std::span<const std::string_view> families) {
   Config config;
-  const std::string path = (folder / "tokenizer_config.json").string();
+  const std::string path = (folder / kConfigName).string();
   if (!fs::exists(path)) return config;
   const json::Value document = read_object(path);
   const std::string name = json::text_of(json::member(document, "tokenizer_class"));
@@ -118,15 +120,15 @@ Template bert_template(const std::string& path, std::span<const std::string> tok
           .pair = {cls, {TemplatePart::kFirst, {}, 0}, sep, {TemplatePart::kSecond, {}, 1}, last}};
 }
 
-// `path`, `text`: of vocab.txt.
-Tokenizer open_bert_vocabulary(const std::string& path, std::string_view text) {
+// `path`: of vocab.txt.
+Tokenizer open_bert_vocabulary(const std::string& path) {
   constexpr std::string_view kFamilies[] = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
                                             "MobileBertTokenizer"};
   const fs::path folder = fs::path(path).parent_path();
   refuse_added_tokens(folder);
   const Config config = read_config(folder, kFamilies);
   TokenizerParts parts{.kind = kWordPieceKind, .decoder = {.kind = Decoder::kWordPiece}};
-  parts.tokens = read_token_lines(path, text);
+  parts.tokens = read_token_lines(path, read_text(path));
   parts.normalizer = {.clean_text = true,
                       .handle_chinese_chars = config.handle_chinese_chars,
                       .strip_accents = config.strip_accents.value_or(config.lowercase),
@@ -172,11 +174,6 @@ Tokenizer open_bpe_files(const fs::path& folder) {
 
 // ---- paths ----------------------------------------------------------------------------------------------------------
 
-Tokenizer open_json(const std::string& path, std::string_view text) {
-  const json::Value document = object_of(path, text);
-  return naming(path, [&] { return tokenizer_of_json(document); });
-}
-
 // Returns the names of the folder's first files, for a message.
 std::string listing(const fs::path& folder) {
   constexpr size_t kMost = 8;
@@ -191,80 +188,87 @@ std::string listing(const fs::path& folder) {
   return text;
 }
 
-// transformers lets tokenizer_config.json win, tokenizers does not read it.
-void check_case(const Tokenizer& tokenizer, const fs::path& folder) {
-  const std::string path = (folder / "tokenizer_config.json").string();
-  if (tokenizer.kind() != kWordPieceKind || !fs::exists(path)) return;
-  const std::optional<bool> flag = read_flag(read_object(path), "do_lower_case", path);
+// `config`: path of tokenizer_config.json; "": none. transformers lets it win, tokenizers does not read it.
+void check_case(const Tokenizer& tokenizer, const std::string& config) {
+  if (tokenizer.kind() != kWordPieceKind || config.empty()) return;
+  const std::optional<bool> flag = read_flag(read_object(config), "do_lower_case", config);
   RUN_CHECK(!flag || *flag == tokenizer.normalizer().lowercase, ErrorKind::kData,
-            "{}: do_lower_case is {}, but normalizer.lowercase of tokenizer.json is {}; correct one of them", path,
+            "{}: do_lower_case is {}, but normalizer.lowercase of tokenizer.json is {}; correct one of them", config,
             *flag, tokenizer.normalizer().lowercase);
 }
 
-Tokenizer open_folder(const fs::path& folder) {
+Tokenizer open_json(const std::string& path, const std::string& config) {
+  const json::Value document = read_object(path);
+  Tokenizer tokenizer = naming(path, [&] { return tokenizer_of_json(document); });
+  check_case(tokenizer, config);
+  return tokenizer;
+}
+
+// Returns the path of the folder's SentencePiece model; "" if there is none.
+std::string piece_model_of(const fs::path& folder) {
+  for (const char* const name : kPieceModelNames)
+    if (fs::exists(folder / name)) return (folder / name).string();
+  return "";
+}
+
+TokenizerFormat format_of_file(const std::string& path) {
+  if (path.ends_with(".model")) return TokenizerFormat::kSentencePiece;
+  if (path.ends_with(".json")) return TokenizerFormat::kJson;
+  if (path.ends_with(".txt")) return TokenizerFormat::kBertVocabulary;
+  const std::string contents = read_bytes(path);
+  if (looks_like_piece_model(contents)) return TokenizerFormat::kSentencePiece;
+  const bool is_json = contents.substr(0, contents.find_first_not_of(" \t\r\n") + 1).ends_with('{');
+  return is_json ? TokenizerFormat::kJson : TokenizerFormat::kBertVocabulary;
+}
+
+// Returns the first file or files of the folder's tokenizer.
+TokenizerFiles find_in_folder(const fs::path& folder) {
+  const auto path_of = [&](const char* name) { return (folder / name).string(); };
   const auto has = [&](const char* name) { return fs::exists(folder / name); };
-  if (has("tokenizer.json")) {
-    Tokenizer tokenizer = open_tokenizer((folder / "tokenizer.json").string());
-    check_case(tokenizer, folder);
-    return tokenizer;
+  const TokenizerFiles model{TokenizerFormat::kSentencePiece, {piece_model_of(folder)}};
+  const bool has_model = !model.files[0].empty();
+  if (has(kJsonName)) {
+    if (has_model && is_sentence_piece(read_object(path_of(kJsonName)))) return model;
+    return {TokenizerFormat::kJson, {path_of(kJsonName)}};
   }
-  if (has("vocab.txt")) return open_tokenizer((folder / "vocab.txt").string());
-  if (has("vocab.json") && has("merges.txt")) return open_bpe_files(folder);
-  for (const char* const model : kPieceModelNames)
-    if (has(model)) return open_tokenizer((folder / model).string());
+  if (has("vocab.txt")) return {TokenizerFormat::kBertVocabulary, {path_of("vocab.txt")}};
+  if (has("vocab.json") && has("merges.txt"))
+    return {TokenizerFormat::kBpeFiles, {path_of("vocab.json"), path_of("merges.txt")}};
+  if (has_model) return model;
   fail(ErrorKind::kData,
        "{}: the folder has no tokenizer: expected tokenizer.json, or vocab.txt, or vocab.json and merges.txt, or "
        "tokenizer.model; {}",
        folder.string(), listing(folder));
 }
 
-bool is_piece_model(const std::string& path, std::string_view contents) {
-  return path.ends_with(".model") || looks_like_piece_model(contents);
-}
-
-bool is_json(const std::string& path, std::string_view text) {
-  if (path.ends_with(".txt")) return false;
-  return path.ends_with(".json") || text.substr(0, text.find_first_not_of(" \t\r\n") + 1).ends_with('{');
-}
-
 }  // namespace
 
-Tokenizer open_tokenizer(const std::string& path) {
-  if (path == "bytes") return bytes_tokenizer();
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return open_folder(path);
-  const std::string text = read_bytes(path);
-  if (is_piece_model(path, text)) return open_sentence_piece(path, text);
-  expect_utf8(path, text);
-  return is_json(path, text) ? open_json(path, text) : open_bert_vocabulary(path, text);
-}
-
-std::vector<std::string> tokenizer_files(const std::string& path) {
-  std::vector<std::string> files;
-  if (path == "bytes") return files;
+TokenizerFiles find_tokenizer(const std::string& path) {
+  if (path == "bytes") return {};
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
-  const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
-  const auto add = [&](const char* name) {
-    const bool is_there = fs::exists(folder / name, ignored);
-    if (is_there) files.push_back((folder / name).string());
-    return is_there;
+  TokenizerFiles found = is_folder ? find_in_folder(path) : TokenizerFiles{format_of_file(path), {path}};
+  const auto add = [&](const std::string& name) {
+    const fs::path file = fs::path(found.files[0]).parent_path() / name;
+    if (fs::exists(file, ignored)) found.files.push_back(file.string());
   };
-  bool is_model = false, has_config = true;
-  if (is_folder) {
-    if (!add("tokenizer.json") && !add("vocab.txt") && !(add("vocab.json") && add("merges.txt")))
-      is_model = std::ranges::any_of(kPieceModelNames, add);
-  } else {
-    files.push_back(path);
-    const std::string contents = read_bytes(path);
-    is_model = is_piece_model(path, contents);
-    has_config = is_model || !is_json(path, contents);
+  if (found.format == TokenizerFormat::kSentencePiece)
+    std::ranges::for_each(sentence_piece_settings(), add);
+  else if (is_folder || found.format != TokenizerFormat::kJson)
+    add(kConfigName);
+  return found;
+}
+
+Tokenizer open_tokenizer(const std::string& path) {
+  const auto [format, files] = find_tokenizer(path);
+  switch (format) {
+    case TokenizerFormat::kJson: return open_json(files[0], files.size() > 1 ? files[1] : "");
+    case TokenizerFormat::kBertVocabulary: return open_bert_vocabulary(files[0]);
+    case TokenizerFormat::kBpeFiles: return open_bpe_files(fs::path(files[0]).parent_path());
+    case TokenizerFormat::kSentencePiece: return open_sentence_piece(files[0], read_bytes(files[0]));
+    case TokenizerFormat::kBytes: break;
   }
-  if (is_model)
-    for (const std::string& name : sentence_piece_settings()) add(name.c_str());
-  else if (has_config)
-    add("tokenizer_config.json");
-  return files;
+  return bytes_tokenizer();
 }
 
 }  // namespace runner::text

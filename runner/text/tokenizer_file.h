@@ -8,12 +8,21 @@
 
 namespace runner::text {
 
-// Reads the tokenizer of `path`: `bytes`, a tokenizer.json, a vocab.txt of BERT, or a folder that has tokenizer.json,
-// or vocab.txt, or vocab.json and merges.txt, and possibly tokenizer_config.json. Throws Error(kData) naming the file
-// if it is missing, damaged, or asks for something that would change ids and is not supported.
-Tokenizer open_tokenizer(const std::string& path);
+enum class TokenizerFormat { kBytes, kJson, kBertVocabulary, kBpeFiles, kSentencePiece };
 
-// Returns the paths of the files that open_tokenizer() reads; none for `bytes`.
-std::vector<std::string> tokenizer_files(const std::string& path);
+struct TokenizerFiles {
+  TokenizerFormat format = TokenizerFormat::kBytes;
+  std::vector<std::string> files{};  // paths, first that of the vocabulary or model; none for `bytes`
+};
+
+// Finds the tokenizer of `path`: `bytes`, a tokenizer.json, a vocab.txt of BERT, a SentencePiece model, or a folder
+// that has tokenizer.json, or vocab.txt, or vocab.json and merges.txt, or a SentencePiece model, and possibly files
+// with settings. If tokenizer.json describes a SentencePiece model, that of the folder is used. Throws Error(kData) if
+// there is no tokenizer.
+TokenizerFiles find_tokenizer(const std::string& path);
+
+// Reads these files. Throws Error(kData) naming the file if it is missing, damaged, or asks for something that would
+// change ids and is not supported.
+Tokenizer open_tokenizer(const std::string& path);
 
 }  // namespace runner::text

@@ -337,6 +337,15 @@ std::vector<std::string> tokens_by_id(const Value& vocabulary) {
   return tokens;
 }
 
+bool is_sentence_piece(const Value& document) {
+  const Value& model = json::member(document, "model");
+  return json::text_of(json::member(model, "type")) == "Unigram" || json::member(model, "byte_fallback") == Value(true);
+}
+
+Template template_of_json(const Value& document, size_t vocabulary) {
+  return read_processors(json::member(document, "post_processor"), vocabulary);
+}
+
 Tokenizer tokenizer_of_json(const Value& document) {
   const Section file(document, "the file");
   RUN_CHECK(!file.at("model").is_null(), ErrorKind::kData,
@@ -345,6 +354,10 @@ Tokenizer tokenizer_of_json(const Value& document) {
   file.expect_only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
                     "decoder", "model"});
   const Section model(file.at("model"), "model");
+  RUN_CHECK(!is_sentence_piece(document), ErrorKind::kData,
+            "model: a SentencePiece model (Unigram, or BPE with byte_fallback) within tokenizer.json is not supported; "
+            "put its tokenizer.model or "
+            "spiece.model in the same folder, and give the folder");
   // Files of older versions have no type.
   const std::string type = model.text("type", model.at("merges").is_null() ? "WordPiece" : "BPE");
   const bool is_bert = type == "WordPiece";
@@ -365,7 +378,7 @@ Tokenizer tokenizer_of_json(const Value& document) {
     if (!file.at("normalizer").is_null()) Section(file.at("normalizer"), "normalizer").refuse_type();
     parts.model = read_byte_bpe(model, file.at("pre_tokenizer"), model_tokens);
   }
-  parts.specials = read_processors(file.at("post_processor"), parts.tokens.size());
+  parts.specials = template_of_json(document, parts.tokens.size());
   return Tokenizer(std::move(parts));
 }
 

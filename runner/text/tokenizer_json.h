@@ -17,4 +17,9 @@ std::vector<std::string> tokens_by_id(const json::Value& vocabulary);
 // `document`: the whole file. Errors do not name the file.
 Tokenizer tokenizer_of_json(const json::Value& document);
 
+// Whether the document describes a SentencePiece model, which tokenizer_of_json() refuses.
+bool is_sentence_piece(const json::Value& document);
+// Returns the template of the document. `vocabulary`: number of tokens.
+Template template_of_json(const json::Value& document, size_t vocabulary);
+
 }  // namespace runner::text

@@ -58,6 +58,7 @@ def train_all():
     train("bpe", vocab_size=700, model_type="bpe", byte_fallback=True, normalization_rule_name="identity", split_digits=True,
           remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, character_coverage=0.995, user_defined_symbols=symbols)
     train("unigram", RULES, vocab_size=500, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, character_coverage=0.995)
+    train("unigram_plain", RULES, vocab_size=500, character_coverage=0.995)
     train("unigram_bytes", RULES, vocab_size=700, byte_fallback=True, pad_id=3, control_symbols=["<mask>"], user_defined_symbols=symbols)
 
 
@@ -67,9 +68,11 @@ def strings():
 
 
 def pieces(model, case, text):
-    if case["class"] == "T5Tokenizer":  # its words end at any white space
+    is_xlm_roberta = case["class"] == "XLMRobertaTokenizer"
+    if is_xlm_roberta or case["class"] == "T5Tokenizer":  # their words end at any white space
         text = re.sub(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]", " ", text)
-    return model.encode(text)
+    ids = model.encode(text)
+    return [id + 1 if id > 0 else 3 for id in ids] if is_xlm_roberta else ids
 
 
 def by_parts(tokenizer, model, case, text):
@@ -99,9 +102,10 @@ def write(case):
             as_text = backend.encode(text).ids
             backend.encode_special_tokens = False
             if not is_llama:
-                end = backend.encode("").ids
-                as_text = pieces(model, case, text) + end
-                by_model = by_parts(tokenizer, model, case, text) + end
+                around = backend.encode("").ids
+                begin, end = (around[:1], around[1:]) if case["class"] == "XLMRobertaTokenizer" else ([], around)
+                as_text = begin + pieces(model, case, text) + end
+                by_model = begin + by_parts(tokenizer, model, case, text) + end
                 if by_model != ids:
                     differing.append(text)
                 ids = by_model
@@ -114,7 +118,8 @@ def write(case):
     return differing
 
 
-if sys.argv[1:] == ["--train"]:
-    train_all()
-for case in CASES:
-    print(case["name"], write(case))
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--train"]:
+        train_all()
+    for case in CASES:
+        print(case["name"], write(case))

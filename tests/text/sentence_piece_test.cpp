@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "runner/text/piece_model.h"
 #include "runner/text/text_stream.h"
 #include "runner/text/tokenizer_file.h"
 #include "schema/base/error.h"
+#include "schema/base/json.h"
 #include "tests/support/json.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
@@ -76,7 +78,7 @@ TEST_P(SentencePieceFigures, IdsAndTextsAreThoseOfTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, SentencePieceFigures,
                          ::testing::Values("bpe", "unigram", "unigram_bytes", "llama", "llama_legacy", "llama_added",
-                                           "t5"),
+                                           "t5", "xlmr"),
                          [](const auto& row) { return std::string(row.param); });
 
 // ---- tokens ---------------------------------------------------------------------------------------------------------
@@ -123,8 +125,8 @@ TEST_F(ModelFolder, TheModelItselfOpensWithTheSettingsOfItsFolder) {
   write("special_tokens_map.json", "{}");
   const std::vector<std::string> files{folder_ / "spiece.model", folder_ / "tokenizer_config.json",
                                        folder_ / "special_tokens_map.json"};
-  EXPECT_EQ(tokenizer_files(folder_.path()), files);
-  EXPECT_EQ(tokenizer_files(folder_ / "spiece.model"), files);
+  EXPECT_EQ(find_tokenizer(folder_.path()).files, files);
+  EXPECT_EQ(find_tokenizer(folder_ / "spiece.model").files, files);
 }
 
 TEST_F(ModelFolder, PiecesMarkWords) {
@@ -182,14 +184,95 @@ TEST_F(ModelFolder, LongRunsTakeLinearTime) {
   }
 }
 
+// ---- with tokenizer.json --------------------------------------------------------------------------------------------
+
+// Returns a tokenizer.json with the tokens of the model, of unigram or byte-fallback BPE. `more`: further members.
+std::string json_of(const PieceModel& model, const std::string& more) {
+  std::string vocabulary;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const std::string text = json::compact(model.pieces[id].text);
+    vocabulary += id > 0 ? "," : "";
+    vocabulary +=
+        model.kind == PieceModel::kBpe ? text + ":" + std::to_string(id) : "[" + text + ",-" + std::to_string(id) + "]";
+  }
+  return model.kind == PieceModel::kBpe
+             ? R"({"model": {"type": "BPE", "byte_fallback": true, "merges": [], "vocab": {)" + vocabulary + "}}" +
+                   more + "}"
+             : R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [)" + vocabulary + "]}" + more + "}";
+}
+
+constexpr const char* kBeginTemplate =
+    R"(, "post_processor": {"type": "TemplateProcessing",
+       "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+       "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+       "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}})";
+
+TEST_F(ModelFolder, TheModelIsUsedIfTokenizerJsonDescribesIt) {
+  for (const char* const name : {"bpe", "unigram_plain"}) {
+    const PieceModel model = read_piece_model(model_bytes(name));
+    write("tokenizer.model", model_bytes(name));
+    write("tokenizer.json", json_of(model, kBeginTemplate));
+    const Tokenizer tokenizer = open();
+    EXPECT_TRUE(tokenizer.kind().starts_with("SentencePiece")) << tokenizer.kind();
+    const Ids ids = ids_of(tokenizer, "the tokens");
+    EXPECT_EQ(ids[0], 1) << "the template of tokenizer.json";
+    EXPECT_EQ(Ids(ids.begin() + 1, ids.end()), tokenizer.encode("the tokens"));
+    EXPECT_EQ(find_tokenizer(folder_.path()).files,
+              (std::vector<std::string>{folder_ / "tokenizer.model", folder_ / "tokenizer.json"}));
+  }
+}
+
+TEST_F(ModelFolder, TokenizerJsonGivesTheTemplateAndTheAddedTokensUnlessTheConfigurationDoes) {
+  write("tokenizer.model", model_bytes("bpe"));
+  write("tokenizer.json",
+        json_of(read_piece_model(model_bytes("bpe")), std::string(kBeginTemplate) + R"(, "added_tokens":
+        [{"id": 1, "content": "<s>", "special": true}, {"id": 700, "content": "<|end|>", "special": true}])"));
+  write_config(R"("tokenizer_class": "LlamaTokenizer", "eos_token": "<|end|>")");
+  EXPECT_EQ(open().end_token(), 700);
+  EXPECT_EQ(ids_of(open(), "<|end|>"), (Ids{1, 700}));
+  write_config(R"("tokenizer_class": "LlamaTokenizer", "eos_token": "<|end|>", "add_eos_token": true)");
+  EXPECT_EQ(ids_of(open(), "<|end|>"), (Ids{700, 700}));
+}
+
+TEST_F(ModelFolder, ATokenizerJsonOfAnotherModelIsRefused) {
+  PieceModel model = read_piece_model(model_bytes("bpe"));
+  write("tokenizer.model", model_bytes("bpe"));
+  std::swap(model.pieces[400], model.pieces[401]);
+  write("tokenizer.json", json_of(model, ""));
+  EXPECT_EQ(error(), fmt::format("DIR/tokenizer.json: token '{}' has id 400, but with the SentencePiece model of its "
+                                 "folder 401; the two files are of different tokenizers: remove one of them",
+                                 model.pieces[400].text));
+  std::swap(model.pieces[400], model.pieces[401]);
+  write("tokenizer.json", json_of(model, R"(, "added_tokens": [{"id": 700, "content": "<x>"}])"));
+  EXPECT_EQ(error(), "");
+  write_config(R"("added_tokens_decoder": {"1": {"content": "<s>"}})");
+  EXPECT_EQ(error(),
+            "DIR/tokenizer.json: token '<x>' has id 700, but with the SentencePiece model of its folder none; the two "
+            "files are of different tokenizers: remove one of them");
+  write_config("");
+  model.pieces.pop_back();
+  write("tokenizer.json", json_of(model, ""));
+  EXPECT_EQ(error(),
+            "DIR/tokenizer.json: the vocabulary has 699 tokens, but the SentencePiece model of its folder 700; the two "
+            "files are of different tokenizers: remove one of them");
+}
+
+TEST_F(ModelFolder, AnotherTokenizerJsonIsReadInsteadOfTheModel) {
+  write("tokenizer.model", model_bytes("bpe"));
+  write("tokenizer.json", support::read_text(support::source_path("tests/text/figures/cased.tokenizer.json")));
+  EXPECT_EQ(open().kind(), kWordPieceKind);
+  EXPECT_EQ(find_tokenizer(folder_.path()).files, (std::vector<std::string>{folder_ / "tokenizer.json"}));
+  EXPECT_EQ(open_tokenizer(folder_ / "tokenizer.model").kind(), "SentencePiece BPE");
+}
+
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
 TEST_F(ModelFolder, SettingsThatWouldChangeIdsAreRefused) {
   write("tokenizer.model", model_bytes("bpe"));
   const auto error_with = [&](const std::string& config) { return write_config(config), error(); };
-  EXPECT_EQ(error_with(R"("tokenizer_class": "XLMRobertaTokenizer")"),
-            "DIR/tokenizer_config.json: tokenizer_class 'XLMRobertaTokenizer' is not supported with a SentencePiece "
-            "model; supported are LlamaTokenizer, T5Tokenizer, PreTrainedTokenizerFast and none");
+  EXPECT_EQ(error_with(R"("tokenizer_class": "CamembertTokenizer")"),
+            "DIR/tokenizer_config.json: tokenizer_class 'CamembertTokenizer' is not supported with a SentencePiece "
+            "model; supported are LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, PreTrainedTokenizerFast and none");
   EXPECT_EQ(error_with(R"("tokenizer_class": "T5Tokenizer")"),
             "DIR/tokenizer.model: the model is of type bpe, which T5Tokenizer of transformers ignores; remove "
             "tokenizer_class from tokenizer_config.json to get the ids of SentencePiece");
@@ -211,13 +294,19 @@ TEST_F(ModelFolder, SettingsThatWouldChangeIdsAreRefused) {
             "DIR/tokenizer_config.json: token '<s>' has id 5, but in the model 1");
   write_config("");
   write("added_tokens.json", R"({"<x>": -1})");
-  EXPECT_EQ(error(), "DIR/added_tokens.json: expected tokens and ids, got '<x>': -1");
+  EXPECT_EQ(error(), "DIR/added_tokens.json: '<x>': expected the id of a token, got -1");
 
   const support::TempFolder other;
   support::write_text(other / "tokenizer.model", model_bytes("unigram"));
   support::write_text(other / "tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer"})");
   EXPECT_NE(support::thrown_text([&] { open_tokenizer(other.path()); }).find("the model is of type unigram"),
             std::string::npos);
+  support::write_text(other / "tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
+  EXPECT_NE(
+      support::thrown_text([&] { open_tokenizer(other.path()); })
+          .find("the model does not fit XLMRobertaTokenizer: expected the pieces <unk>, <s> and </s> first, and no "
+                "<pad>"),
+      std::string::npos);
 }
 
 TEST_F(ModelFolder, DamagedFilesSayWhatIsWrong) {

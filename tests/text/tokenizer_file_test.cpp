@@ -105,11 +105,15 @@ TEST_F(TokenizerFile, RefusesByNameWhatWouldChangeIds) {
   EXPECT_EQ(error_of(bert(R"("normalizer": {"type": "NFKC"}, )")),
             "t.json: normalizer: type 'NFKC' is not supported; supported are BERT's WordPiece and GPT-2's byte-level "
             "BPE");
-  EXPECT_EQ(
-      error_of(R"({"model": {"type": "Unigram", "vocab": [["a", -1.5]]}})"),
-      "t.json: model: type 'Unigram' is not supported; supported are BERT's WordPiece and GPT-2's byte-level BPE");
-  EXPECT_EQ(error_of(bpe(kByteLevel, R"(, "byte_fallback": true)")),
-            "t.json: model.byte_fallback: 'true' is not supported");
+  constexpr const char* kSentencePiece =
+      "t.json: model: a SentencePiece model (Unigram, or BPE with byte_fallback) within tokenizer.json is not "
+      "supported; "
+      "put its tokenizer.model or spiece.model in the same folder, and give the folder";
+  EXPECT_EQ(error_of(R"({"model": {"type": "Unigram", "vocab": [["a", -1.5]]}})"), kSentencePiece);
+  EXPECT_EQ(error_of(bpe(kByteLevel, R"(, "byte_fallback": true)")), kSentencePiece);
+  EXPECT_EQ(error_of(R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}})"),
+            "t.json: model: type 'WordLevel' is not supported; supported are BERT's WordPiece and GPT-2's byte-level "
+            "BPE");
   EXPECT_EQ(error_of(bpe(kByteLevel, R"(, "dropout": 0.1)")), "t.json: model.dropout: '0.1' is not supported");
   EXPECT_EQ(error_of(bpe(kByteLevel, R"(, "end_of_word_suffix": "</w>")")),
             "t.json: model.end_of_word_suffix: '\"</w>\"' is not supported");

@@ -90,7 +90,7 @@ class Folder {
       return;
     }
     try {
-      for (const std::string& file : text::tokenizer_files(tokenizer))
+      for (const std::string& file : text::find_tokenizer(tokenizer).files)
         write(std::filesystem::path(file).filename().string(), formats::InputFile(file).read_rest(kLongestTokenizer),
               formats::FileKind::kText);
     } catch (const Error& error) {
