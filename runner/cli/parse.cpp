@@ -116,7 +116,10 @@ struct Bind {
   std::string name;  // a plain word for a positional, as CLI11 requires
 
   void operator()(bool Options::*member) const { app.add_flag(name, options.*member); }
-  void operator()(std::vector<std::string> Options::*member) const { app.add_option(name, options.*member); }
+  // Otherwise CLI11 takes a text such as [MASK] for a list and removes its brackets.
+  void operator()(std::vector<std::string> Options::*member) const {
+    if (!argument.is_positional()) app.add_option(name, options.*member)->allow_extra_args(false);
+  }
   void operator()(int64_t Options::*member) const {
     read([this, member](const std::string& text) { options.*member = read_integer(argument, text); });
   }
@@ -135,6 +138,23 @@ struct Bind {
     app.add_option_function<std::string>(name, assign_checked)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 };
+
+// Stores the words that CLI11 has left in the positional that takes several. The last `unmarked` are no options.
+void take_words(const Command& command, const std::vector<std::string>& words, size_t unmarked, Options& options) {
+  const auto end = words.end() - static_cast<ptrdiff_t>(std::min(unmarked, words.size()));
+  const auto option =
+      std::find_if(words.begin(), end, [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (option != end) fail_unexpected(command, *option);
+  if (words.empty()) return;
+  for (const Argument& argument : *command.arguments) {
+    const Member& target = argument.target;
+    const auto* member = std::get_if<std::vector<std::string> Options::*>(&target);
+    if (member == nullptr || !argument.is_positional()) continue;
+    options.** member = words;
+    return;
+  }
+  fail_unexpected(command, words.front());
+}
 
 bool is_absent(const Options& options, const Member& member) {
   if (const auto* text = std::get_if<std::string Options::*>(&member)) return (options.**text).empty();
@@ -168,6 +188,8 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
     }
   }
   for (const Bind& bind : binds) std::visit(bind, static_cast<const Member&>(bind.argument.target));
+  const auto mark = std::ranges::find(words, "--");
+  const size_t after_mark = mark == words.end() ? 0 : static_cast<size_t>(words.end() - mark) - 1;
   std::reverse(words.begin(), words.end());  // order required by CLI11
   try {
     app.parse(std::move(words));
@@ -175,12 +197,9 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
     const std::string text = error.what();
     fail_without_value(text.substr(0, text.find(':')), command);
   }
-  std::vector<std::string> extras = app.remaining();
-  std::erase(extras, "--");  // the words after it are positionals
-  if (!extras.empty()) {
-    const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
-    fail_unexpected(command, option != extras.end() ? *option : extras.front());
-  }
+  std::vector<std::string> left = app.remaining();
+  std::erase(left, "--");
+  take_words(command, left, after_mark, *options);
   check_usage(command, *options);
   return options;
 }
