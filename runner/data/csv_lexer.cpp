@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runner/formats/text_file.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
-#include "schema/base/utf8.h"
 
 namespace runner::data {
 namespace {
@@ -18,9 +18,7 @@ constexpr size_t kLongestRecord = size_t{1} << 26;
 CsvLexer::CsvLexer(formats::InputFile& input, char delimiter, Quotes quotes)
     : input_(input), delimiter_(delimiter), quotes_(quotes), window_(kWindow) {
   read_more();
-  const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
-  if (start == "\xEF\xBB\xBF") begin_ = 3;
-  if (is_utf16(start)) fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
+  begin_ = formats::byte_order_mark({window_.data(), end_}, input.path());
   reject_nul(0);
 }
 
@@ -121,11 +119,9 @@ bool CsvLexer::refill() {
 void CsvLexer::reject_nul(size_t from) const {
   const auto* const nul = static_cast<const char*>(std::memchr(window_.data() + from, '\0', end_ - from));
   if (nul == nullptr) return;
-  fail(ErrorKind::kData,
-       "{}:{}: byte {} of the file is NUL (0x00): the file is damaged, or is UTF-16 text that must be "
-       "saved as UTF-8",
-       input_.path(), next_line_ + std::count(window_.data() + begin_, nul, '\n'),
-       window_byte_ + (nul - window_.data()));
+  fail(ErrorKind::kData, "{}:{}: byte {} of the file is {}", input_.path(),
+       next_line_ + std::count(window_.data() + begin_, nul, '\n'), window_byte_ + (nul - window_.data()),
+       formats::kNulProblem);
 }
 
 bool CsvLexer::read_more() {

@@ -1,5 +1,6 @@
 // JSON lines: each line is an object with the texts and the label of a sample.
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,24 @@ namespace runner::data {
 namespace {
 
 constexpr const char* kDefaultLabel = "label";
+
+// Returns the first escape of half a surrogate pair, such as \ud800; "" if there is none.
+std::string_view half_of_pair(std::string_view line) {
+  const auto code_at = [&](size_t at) {
+    unsigned code = 0;
+    if (!line.substr(at).starts_with("\\u") || line.size() < at + 6) return code;
+    std::from_chars(line.data() + at + 2, line.data() + at + 6, code, 16);
+    return code;
+  };
+  for (size_t at = line.find('\\'); at < line.size(); at = line.find('\\', at)) {
+    const unsigned half = code_at(at) >> 10, next = at + 6 < line.size() ? code_at(at + 6) >> 10 : 0;
+    const bool is_high = half == 0xD800 >> 10, is_low = half == 0xDC00 >> 10;
+    const bool is_pair = is_high && next == 0xDC00 >> 10;
+    if (is_low || (is_high && !is_pair)) return line.substr(at, 6);
+    at += is_pair ? 12 : 2;
+  }
+  return "";
+}
 
 class JsonRows {
  public:
@@ -69,10 +88,29 @@ class JsonRows {
   // Returns false if the label is missing and the row is dropped.
   bool read(std::string_view line) {
     const json::Value document = json::parse(line);
-    if (document.map() == nullptr) refuse("expected a JSON object, got {}", in_quotes(line.substr(0, kShown)));
+    if (document.map() == nullptr) refuse_line(line);
+    refuse_repeated(document);
     values_.clear();
     for (const std::string& name : texts_) values_.push_back(text_of(document, name));
     return !has_label() || read_label(document);
+  }
+
+  [[noreturn]] void refuse_line(std::string_view line) const {
+    const std::string_view half = half_of_pair(line);
+    if (!half.empty())
+      refuse(
+          "{} is one half of a surrogate pair: expected both, such as \\ud83d\\ude00; the text was cut within a "
+          "character",
+          half);
+    refuse("expected a JSON object, got {}", in_quotes(line.substr(0, kShown)));
+  }
+
+  void refuse_repeated(const json::Value& document) const {
+    std::vector<std::string_view> names;
+    for (const auto& [key, value] : json::members_of(document)) names.push_back(key);
+    std::ranges::sort(names);
+    const auto repeated = std::ranges::adjacent_find(names);
+    if (repeated != names.end()) refuse("the object has the member {} twice; remove one", in_quotes(*repeated));
   }
 
   const json::Value* find(const json::Value& document, const std::string& name) const {

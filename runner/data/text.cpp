@@ -9,6 +9,7 @@
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
 #include "runner/formats/input_file.h"
+#include "runner/formats/text_file.h"
 #include "runner/text/character_ids.h"
 #include "runner/text/characters.h"
 #include "schema/base/error.h"
@@ -76,10 +77,7 @@ class TextTokens {
 
 TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& file)
     : bytes_(spec.tokens == kBytesWord), options_(options), input_(file) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (bytes_ || !fill()) return;
-  RUN_CHECK(!is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
-  if (window_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  if (!bytes_ && fill()) at_ = formats::byte_order_mark(window_, input_.path());
 }
 
 // Reads more data and drops what precedes the current position. Returns false at the end of the file.
@@ -248,15 +246,7 @@ Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& optio
   std::shared_ptr<const TokenMasker> masker = options.masker();
   std::vector<uint32_t> all;
   for (const std::string& path : files_at(spec.path)) {
-    formats::InputFile input(path);
-    std::string text;
-    for (size_t got = kWindowBytes; got == kWindowBytes;) {
-      const size_t before = text.size();
-      text.resize(before + kWindowBytes);
-      got = input.read(std::as_writable_bytes(std::span(text).subspan(before)));
-      text.resize(before + got);
-    }
-    RUN_CHECK(!is_utf16(text), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", path);
+    const std::string text = formats::read_text(path);
     try {
       options.tokenizer->add_documents(documents_of(text, spec.document_separator), all);
     } catch (const Error& error) {

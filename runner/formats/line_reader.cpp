@@ -2,15 +2,14 @@
 
 #include <span>
 
+#include "runner/formats/text_file.h"
 #include "schema/base/error.h"
-#include "schema/base/utf8.h"
 
 namespace runner::formats {
 namespace {
 
 constexpr size_t kLineChunk = size_t{1} << 16;
 constexpr size_t kLongestLine = size_t{1} << 26;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
@@ -27,8 +26,7 @@ bool LineReader::next(std::string_view& line) {
     window_.resize(searched + got);
     ended_ = got < kLineChunk;
     if (number_ > 0 || searched > 0) continue;
-    RUN_CHECK(!is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
-    if (window_.starts_with(kByteOrderMark)) window_.erase(0, kByteOrderMark.size());
+    window_.erase(0, byte_order_mark(window_, input_.path()));
     searched = 0;
   }
   if (end == std::string::npos && at_ == window_.size()) return false;
@@ -37,6 +35,9 @@ bool LineReader::next(std::string_view& line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   at_ = std::min(end + 1, window_.size());
   ++number_;
+  const size_t nul = line.find('\0');
+  RUN_CHECK(nul == std::string_view::npos, ErrorKind::kData, "{}:{}: byte {} of the line is {}", input_.path(), number_,
+            nul, kNulProblem);
   return true;
 }
 

@@ -15,7 +15,8 @@ class LineReader {
   explicit LineReader(InputFile& input) : input_(input) {}
 
   // Reads the next line, without its line end (LF or CRLF) and without a byte order mark. It is valid until the next
-  // call. Returns false at the end of the file. Throws Error(kData) for a line of more than 64 MiB.
+  // call. Returns false at the end of the file. Throws Error(kData) for a line of more than 64 MiB,
+  // for UTF-16 and for a NUL byte.
   bool next(std::string_view& line);
   // Number of the current line, from 1.
   int64_t number() const { return number_; }

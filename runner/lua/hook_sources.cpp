@@ -5,6 +5,7 @@
 
 #include <lua.hpp>
 
+#include "runner/formats/text_file.h"
 #include "runner/formats/used_files.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
@@ -36,6 +37,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
             "the hook {} is compiled Lua; expected Lua source text", name);
+  formats::byte_order_mark(source, "the hook " + name, ErrorKind::kRecipe);  // refuses UTF-16
   if (!is_utf8(source))
     throw Error(ErrorKind::kRecipe, "the hook is not UTF-8 text", {name, line_of_wrong_byte(source), 0});
   return source;
@@ -43,8 +45,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
 
 // Skips the same prefix as the program `lua`. The newline of the first line stays, so that line numbers do not change.
 std::string_view code_of(std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
+  source.remove_prefix(formats::byte_order_mark(source, "the hook", ErrorKind::kRecipe));
   if (source.starts_with('#')) source.remove_prefix(std::min(source.find('\n'), source.size()));
   return source;
 }

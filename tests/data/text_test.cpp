@@ -340,6 +340,36 @@ TEST_F(DocumentsTest, AreJoinedByTheEndToken) {
             std::string::npos);
 }
 
+TEST_F(DocumentsTest, ByteOrderMarksAreSkippedAndUtf16AndNulRefused) {
+  schema::DataSpec spec;
+  spec.train = spec_of(path("x.txt"), 1);
+  spec.train.tokens = vocabulary();
+  write("x.txt",
+        "\xEF\xBB\xBF"
+        "a b");
+  EXPECT_EQ(tokens_of(load(spec, 0).train), (std::vector<int64_t>{4, 5}));
+  write("x.txt", std::string_view("\xFF\xFE"
+                                  "a\0",
+                                  4));
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "x.txt is UTF-16 text; save it as UTF-8");
+  write("x.txt", std::string_view("a b\0", 4));
+  EXPECT_EQ(message_of([&] { load(spec, 0); }),
+            "x.txt: byte 3 is NUL (0x00): the file is damaged, or is UTF-16 text that must be saved as UTF-8");
+}
+
+TEST_F(DocumentsTest, NeedATokenBetweenThem) {
+  schema::DataSpec spec;
+  spec.train = spec_of(write("x.txt", "a a--a a"), 1);
+  spec.train.tokens = write("t.json", R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}},
+                                          "pre_tokenizer": {"type": "BertPreTokenizer"}})");
+  EXPECT_EQ(tokens_of(load(spec, 0).train), (std::vector<int64_t>{1, 1, 0, 0, 1, 1}));
+  spec.train.document_separator = "--";
+  EXPECT_EQ(
+      message_of([&] { load(spec, 0); }),
+      "x.txt: the tokenizer t.json has no end token to put between documents; expected <|endoftext|>, </s>, <eos> "
+      "or [SEP]");
+}
+
 TEST_F(DocumentsTest, AFolderOrPatternHasSeveral) {
   const std::string first = write("t1.txt", "b"), vocab = vocabulary();
   const std::filesystem::path folder = std::filesystem::path(first).parent_path() / "texts";
@@ -366,14 +396,18 @@ TEST_F(DocumentsTest, TokenIdsStayInTheirFile) {
   for (int i = 0; i < 41; ++i) ids.push_back(static_cast<uint16_t>(i * 1000 % 50001));
   const std::vector<int64_t> expected(ids.begin(), ids.end());
   const std::string raw(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
-  std::string wide;
-  for (const int64_t id : expected) wide.append(reinterpret_cast<const char*>(&id), sizeof(id));
+  std::string wide, word;
+  for (const int64_t id : expected) {
+    wide.append(reinterpret_cast<const char*>(&id), sizeof(id));
+    word.append(reinterpret_cast<const char*>(&id), sizeof(int32_t));  // little-endian
+  }
   const auto npy = [&](const char* type, const std::string& elements) {
     const int64_t shape[] = {41};
     return formats::npy_header(type, shape) + elements;
   };
   for (const std::string& path :
-       {write("t.bin", raw), write("u2.npy", npy("<u2", raw)), write("i8.npy", npy("<i8", wide))}) {
+       {write("t.bin", raw), write("u2.npy", npy("<u2", raw)), write("i4.npy", npy("<i4", word)),
+        write("u4.npy", npy("<u4", word)), write("i8.npy", npy("<i8", wide)), write("u8.npy", npy("<u8", wide))}) {
     SCOPED_TRACE(path);
     schema::DataSpec spec;
     spec.train = spec_of(path, 8);
@@ -399,6 +433,14 @@ TEST_F(DocumentsTest, TokenIdsStayInTheirFile) {
     spec.train.vocabulary = 10;
     return message_of([&] { load(spec, 0); }).substr(std::filesystem::path(path).filename().string().size());
   };
+  const int64_t matrix[] = {41, 1};
+  EXPECT_EQ(refused(write("two.npy", formats::npy_header("<u2", matrix) + raw)),
+            ": token ids have 2 axes; expected one");
+  // 50000 is negative in 16 bits.
+  EXPECT_EQ(refused(write("i2.npy", npy("<i2", std::string("\x50\xC3", 2) + raw.substr(2)))),
+            ": token 0 is -15536, but vocabulary is 10: ids are from 0 to 9");
+  EXPECT_EQ(refused(write("t.bin", std::string("\x1F\x8B\x08\0\0\0\0\0\0\0", 10))),
+            ": token ids must not be compressed: the file is not read into memory");
   EXPECT_EQ(refused(write("odd.bin", "abc")), " has 3 bytes, which is no number of 16-bit token ids");
   EXPECT_EQ(refused(write("empty.bin", "")), " has no tokens");
   EXPECT_EQ(refused(write("f4.npy", npy("<f4", raw + raw))),

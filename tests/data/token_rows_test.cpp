@@ -217,6 +217,16 @@ TEST_F(TokenRowsTest, FaultsNameTheLine) {
             "f:1: unknown column 'x'; the columns are 'text', 'label'");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\", \"label\": 0}\n[1]\n"),
             "f:2: expected a JSON object, got '[1]'");
+  EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\\\\ud800 \\ud83d\\ude00 \\ud800\\u0041\", \"label\": 0}\n"),
+            "f:1: \\ud800 is one half of a surrogate pair: expected both, such as \\ud83d\\ude00; the text was cut "
+            "within a character");
+  EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"\\uDE00\", \"label\": 0}\n").substr(0, 38),
+            "f:1: \\uDE00 is one half of a surrogate");
+  EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\", \"label\": 0}\n{\"x\": \"a\", \"label\": 0, \"x\": \"b\"}\n"),
+            "f:2: the object has the member 'x' twice; remove one");
+  EXPECT_EQ(
+      message(DataFormat::kJsonl, std::string("{\"x\": \"a\0\"}\n", 13)),
+      "f:1: byte 8 of the line is NUL (0x00): the file is damaged, or is UTF-16 text that must be saved as UTF-8");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"y\": \"a\", \"label\": 0}\n"),
             "f:1: the object has no member 'x'; did you mean 'y'?");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"text\\nof\": \"a\", \"label\": 0}\n"),

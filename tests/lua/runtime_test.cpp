@@ -331,6 +331,10 @@ TEST_F(RuntimeTest, RejectsInvalidFiles) {
   EXPECT_EQ(refused("return {\n  x = = 3 }"), "h.lua:2: unexpected symbol near '='");
   EXPECT_EQ(refused("\x1bLua"), "the hook h.lua is compiled Lua; expected Lua source text");
   EXPECT_EQ(refused("\n\nreturn '\xff'"), "h.lua:3: the hook is not UTF-8 text");
+  EXPECT_EQ(refused(std::string("\xff\xfe-\0", 4)), "the hook h.lua is UTF-16 text; save it as UTF-8");
+  EXPECT_EQ(refused("\xef\xbb\xbf"
+                    "return {}"),
+            "");
   EXPECT_EQ(refused(std::string((size_t{16} << 20) + 1, ' ')), "the hook h.lua is larger than 16 MiB");
   EXPECT_EQ(refused(""), "") << "the file returns nothing";
   EXPECT_THROW(runtime.run_file("none.lua"), Error);

@@ -189,6 +189,13 @@ TEST_F(TokenizerFile, RefusesDamagedVocabularyTexts) {
             "`AutoTokenizer.from_pretrained(...).save_pretrained(...)`");
 }
 
+TEST_F(TokenizerFile, ChineseCharactersAreWordsUnlessTheConfigurationSaysNo) {
+  write_text(folder_ / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n\u4e2d\n\u6587\n##\u6587\n");
+  EXPECT_EQ(open_tokenizer(folder_.path()).encode("\u4e2d\u6587"), (Ids{3, 4}));
+  write_text(folder_ / "tokenizer_config.json", R"({"tokenize_chinese_chars": false})");
+  EXPECT_EQ(open_tokenizer(folder_.path()).encode("\u4e2d\u6587"), (Ids{3, 5}));
+}
+
 TEST_F(TokenizerFile, FilesOfAFolderMustAgreeAboutTheCase) {
   write_text(folder_ / "tokenizer.json", bert(R"("normalizer": {"type": "BertNormalizer", "lowercase": false}, )"));
   write_text(folder_ / "tokenizer_config.json", R"({"do_lower_case": true})");
