@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backends/runtime/available_memory.h"
+#include "runner/data/characters.h"
 #include "runner/data/data_format.h"
 #include "runner/data/fit.h"
 #include "runner/data/labels.h"

@@ -84,9 +84,9 @@ void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   } else if (!classes.empty()) {
     std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());
   } else if (rows) {
-    rows->read(row, token_labels == TokenLabels::kNext ? 1 : 0, kNoLabel, out);
+    rows->read(row, label_shift(), kNoLabel, out);
   } else {
-    text.read(row * text.stride + text.label_shift, out);
+    text.read(row * text.stride + label_shift(), out);
   }
 }
 

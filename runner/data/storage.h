@@ -65,7 +65,6 @@ struct StreamedSource {
 // A tokenized text. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
   std::vector<uint32_t> ids;           // empty for a stream, and if the tokens are in a file
-  int64_t label_shift = 1;             // distance from a token to its label
   int64_t stride = 0;                  // 0 if the data is no such text
   std::optional<TokenFile> file = {};  // with tokens: ids
   int64_t planned = 0;                 // number of tokens if they are not there yet, and are read as 0
@@ -139,6 +138,8 @@ struct Storage {
   bool is_every_token_labelled() const { return is_windowed() && !masker; }
   // The inputs in addition to the features or tokens.
   std::vector<SampleInput> further_inputs() const;
+  // Distance from a token to its label.
+  int64_t label_shift() const { return token_labels == TokenLabels::kNext ? 1 : 0; }
   // Number of class labels per sample.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
   // Writes the features of a row before normalisation. `out`: (width) f32. Not for tokens.

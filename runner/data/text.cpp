@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
+#include "runner/data/characters.h"
 #include "runner/data/data_file.h"
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
@@ -12,6 +12,7 @@
 #include "runner/formats/text_file.h"
 #include "runner/text/character_ids.h"
 #include "runner/text/characters.h"
+#include "runner/text/tokenizer_words.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"
@@ -19,12 +20,6 @@
 
 namespace runner::data {
 namespace {
-
-// Values of `tokens` that are no paths.
-constexpr std::string_view kCharactersWord = "characters", kBytesWord = "bytes", kIdsWord = "ids";
-bool is_path(std::string_view tokens) {
-  return tokens != kCharactersWord && tokens != kBytesWord && tokens != kIdsWord;
-}
 
 constexpr int64_t kByteTokens = 256;
 constexpr size_t kWindowBytes = size_t{1} << 16;
@@ -76,7 +71,7 @@ class TextTokens {
 };
 
 TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& file)
-    : bytes_(spec.tokens == kBytesWord), options_(options), input_(file) {
+    : bytes_(spec.tokens == text::kBytesWord), options_(options), input_(file) {
   if (!bytes_ && fill()) at_ = formats::byte_order_mark(window_, input_.path());
 }
 
@@ -128,7 +123,7 @@ class TokenNumbers {
 
 // ---- samples --------------------------------------------------------------------------------------------------------
 
-// `shift`: TokenText::label_shift.
+// `shift`: Storage::label_shift().
 int64_t samples_in(int64_t tokens, int64_t length, int64_t stride, int64_t shift) {
   return tokens < length + shift ? 0 : (tokens - shift - length) / stride + 1;
 }
@@ -191,7 +186,7 @@ void TextSamples::go_to(int64_t byte) {
 }
 
 std::string_view unit(const schema::DatasetSpec& spec) {
-  return spec.tokens == kBytesWord ? "bytes" : spec.tokens == kCharactersWord ? "characters" : "tokens";
+  return spec.tokens == text::kBytesWord ? "bytes" : spec.tokens == text::kCharactersWord ? "characters" : "tokens";
 }
 
 void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec, const ReadOptions& options) {
@@ -205,8 +200,7 @@ void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& s
 Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t tokens, int64_t vocabulary,
                   const Seen& seen) {
   Storage storage;
-  storage.text.label_shift = label_shift(options);
-  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec), storage.text.label_shift);
+  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec), label_shift(options));
   check_samples(storage.samples, tokens, spec, options);
   storage.feature_shape = backends::Shape{spec.sequence_length};
   storage.text.stride = stride_of(spec);
@@ -217,7 +211,7 @@ Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, i
 }
 
 int64_t vocabulary_of(const schema::DatasetSpec& spec) {
-  return spec.tokens == kBytesWord ? kByteTokens : 0;
+  return spec.tokens == text::kBytesWord ? kByteTokens : 0;
 }
 
 // Reads the tokens of token ids in a file.
@@ -284,7 +278,7 @@ Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
             "model.pretrained has none",
             spec.tokens);
   if (spec.planned_samples) return planned_text(spec, options);
-  if (spec.tokens == kIdsWord) return read_ids(spec, options);
+  if (spec.tokens == text::kIdsWord) return read_ids(spec, options);
   if (has_tokenizer(spec)) return read_documents(spec, options);
   std::vector<uint32_t> all;
   Seen seen;
@@ -303,7 +297,7 @@ Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
 }
 
 Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions& options) {
-  RUN_CHECK(spec.tokens != kIdsWord && !has_tokenizer(spec), ErrorKind::kRecipe,
+  RUN_CHECK(spec.tokens != text::kIdsWord && !has_tokenizer(spec), ErrorKind::kRecipe,
             "data.stream supports tokens: characters and bytes; got {}", spec.tokens);
   const std::vector<std::string> files = files_at(spec.path);
   RUN_CHECK(files.size() == 1, ErrorKind::kRecipe, "data.stream supports one file, but {} has {}", spec.path,
@@ -357,7 +351,7 @@ constexpr StreamDef kTextStream{.count = count_text_samples,
 }  // namespace
 
 bool has_tokenizer(const schema::DatasetSpec& spec) {
-  return is_path(spec.tokens);
+  return text::is_tokenizer_path(spec.tokens);
 }
 
 bool has_text_rows(const schema::DatasetSpec& spec) {
@@ -370,7 +364,7 @@ const std::string& tokens_word(const schema::DataSpec& spec) {
 
 std::string tokenizer_path(const schema::DataSpec& spec) {
   const std::string& tokens = tokens_word(spec);
-  return is_path(tokens) ? tokens : "";
+  return text::is_tokenizer_path(tokens) ? tokens : "";
 }
 
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
@@ -381,14 +375,13 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto part = [&](int64_t begin, int64_t end) {
     Storage storage = whole;
     storage.text.stride = text.stride;
-    storage.text.label_shift = text.label_shift;
     if (text.file)
       storage.text.file = text.file->part(begin, end - begin);
     else if (text.planned > 0)
       storage.text.planned = end - begin;
     else
       storage.text.ids.assign(ids.begin() + begin, ids.begin() + end);
-    storage.samples = samples_in(end - begin, whole.width(), text.stride, text.label_shift);
+    storage.samples = samples_in(end - begin, whole.width(), text.stride, whole.label_shift());
     return storage;
   };
   TextParts parts{part(0, kept), part(kept, all)};
@@ -400,22 +393,14 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
 
 void use_vocabulary(Storage& storage, const std::vector<std::string>& tokens, const std::string& name) {
   if (storage.class_names == tokens) return;
-  std::vector<uint32_t> token_of;
-  for (const std::string& token : storage.class_names) {
-    const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
-    RUN_CHECK(found != tokens.end() && *found == token, ErrorKind::kData,
-              "{}: unknown character {}: the model was not trained with it", name, in_quotes(token));
-    token_of.push_back(static_cast<uint32_t>(found - tokens.begin()));
-  }
-  for (uint32_t& token : storage.text.ids) token = token_of[token];
+  const std::vector<int32_t> id_of = renumbered(storage.class_names, tokens, name);
+  for (uint32_t& token : storage.text.ids) token = static_cast<uint32_t>(id_of[token]);
   storage.class_names = tokens;
   storage.vocabulary = storage.outputs = std::ssize(tokens);
 }
 
 void merge_vocabularies(Encoding& encoding, Storage& train, Storage& eval) {
-  std::vector<std::string> names;
-  std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
-                 std::back_inserter(names));
+  const std::vector<std::string> names = merged(train.class_names, eval.class_names);
   encoding.class_names = names;
   if (!names.empty()) encoding.vocabulary = encoding.outputs = std::ssize(names);
   use_vocabulary(train, names, "data.train");

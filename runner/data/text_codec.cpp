@@ -2,11 +2,9 @@
 
 #include <charconv>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "runner/data/text.h"
 #include "runner/data/token_rows.h"
+#include "runner/text/tokenizer_words.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -17,7 +15,7 @@ std::optional<text::Tokenizer> tokenizer_of(const Encoding& encoding, const sche
   if (!encoding.class_names.empty()) return text::characters_tokenizer(encoding.class_names);
   if (encoding.texts && !encoding.texts->characters.empty())
     return text::characters_tokenizer(encoding.texts->characters);
-  if (tokens_word(data) == "bytes") return text::bytes_tokenizer();
+  if (tokens_word(data) == text::kBytesWord) return text::bytes_tokenizer();
   const std::string path = tokenizer_path(data);
   if (path.empty()) return std::nullopt;
   const TextTokenizer opened({.tokenizer = path}, encoding.texts ? &*encoding.texts : nullptr);
@@ -54,10 +52,6 @@ std::vector<int32_t> TextCodec::ids_of(std::string_view text) const {
     at += word.size();
   }
   return ids;
-}
-
-std::string TextCodec::decode(std::span<const int32_t> tokens) const {
-  return tokenizer_ ? tokenizer_->decode(tokens) : fmt::format("{}", fmt::join(tokens, " "));
 }
 
 }  // namespace runner::data

@@ -29,7 +29,6 @@ class TextCodec {
   // the text and the special tokens before it are empty. Throws Error(kUsage) if there is no such token, and
   // Error(kData) if the text has a character that the model does not know, or something else than ids.
   std::vector<int32_t> encode(std::string_view text) const;
-  std::string decode(std::span<const int32_t> tokens) const;
 
  private:
   std::vector<int32_t> ids_of(std::string_view text) const;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 
 #include <fmt/ranges.h>
 
+#include "runner/data/characters.h"
 #include "runner/formats/input_file.h"
 #include "runner/text/characters.h"
 #include "runner/text/tokenizer_file.h"
+#include "runner/text/tokenizer_words.h"
 #include "runner/text/truncation.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
@@ -18,11 +19,8 @@
 namespace runner::data {
 namespace {
 
-constexpr const char* kCharacters = "characters";
-constexpr const char* kBytes = "bytes";
-
-bool is_word(const std::string& tokenizer) {
-  return tokenizer == kCharacters || tokenizer == kBytes;
+constexpr bool is_same(schema::Truncation a, text::Truncation b) {
+  return static_cast<text::Truncation>(a) == b;
 }
 
 std::string sha256_of(const std::string& path) {
@@ -42,7 +40,8 @@ std::vector<TokenizerFile> files_of(const std::string& tokenizer) {
 
 std::string name_of_tokenizer(const std::string& tokenizer) {
   const std::filesystem::path path = std::filesystem::path(tokenizer).lexically_normal();
-  return is_word(tokenizer) ? tokenizer : (path.has_filename() ? path : path.parent_path()).filename().string();
+  return !text::is_tokenizer_path(tokenizer) ? tokenizer
+                                             : (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 std::string names(const std::vector<TokenizerFile>& files) {
@@ -53,8 +52,8 @@ std::string names(const std::vector<TokenizerFile>& files) {
 
 void check_same(const std::string& tokenizer, const TextEncoding& now, const TextEncoding& known) {
   constexpr const char* kRemedy = "restore the files that the run was trained with";
-  RUN_CHECK(is_word(now.tokenizer) == is_word(known.tokenizer) &&
-                (!is_word(now.tokenizer) || now.tokenizer == known.tokenizer),
+  const bool has_files = text::is_tokenizer_path(now.tokenizer);
+  RUN_CHECK(has_files == text::is_tokenizer_path(known.tokenizer) && (has_files || now.tokenizer == known.tokenizer),
             ErrorKind::kData, "the run was trained with the tokenizer {}, but data.tokens.tokenizer is {}",
             known.tokenizer, tokenizer);
   RUN_CHECK(std::ranges::equal(now.files, known.files, {}, &TokenizerFile::name, &TokenizerFile::name),
@@ -67,7 +66,7 @@ void check_same(const std::string& tokenizer, const TextEncoding& now, const Tex
 }
 
 std::optional<text::Tokenizer> open(const std::string& tokenizer, const TextEncoding* known) {
-  if (tokenizer == kCharacters) return std::nullopt;
+  if (tokenizer == text::kCharactersWord) return std::nullopt;
   try {
     return text::open_tokenizer(tokenizer);
   } catch (Error& error) {
@@ -90,7 +89,7 @@ std::vector<int32_t> code_points(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> paths_of_tokenizer(const std::string& tokenizer) {
-  return is_word(tokenizer) ? std::vector<std::string>() : text::find_tokenizer(tokenizer).files;
+  return text::is_tokenizer_path(tokenizer) ? text::find_tokenizer(tokenizer).files : std::vector<std::string>();
 }
 
 TextTokenizer::TextTokenizer(const schema::TokensSpec& spec, const TextEncoding* known)
@@ -117,7 +116,9 @@ void TextTokenizer::add(std::span<const std::string> texts, bool ends, TokenRows
             is_pair ? "pair" : "text");
   const size_t most = length - specials;
   if (first.size() + second.size() > most) {
-    // the same order of enumerators
+    static_assert(is_same(schema::Truncation::kLongestFirst, text::Truncation::kLongestFirst) &&
+                  is_same(schema::Truncation::kOnlyFirst, text::Truncation::kOnlyFirst) &&
+                  is_same(schema::Truncation::kOnlySecond, text::Truncation::kOnlySecond));
     const auto truncation = static_cast<text::Truncation>(spec_.truncation);
     const text::TextLengths left = text::truncated({first.size(), second.size()}, most, truncation);
     first.resize(left.first);
@@ -159,9 +160,7 @@ void TextTokenizer::add_documents(std::span<const std::string_view> documents, s
 
 MaskVocabulary TextTokenizer::for_masking(const Masking& masking) const {
   RUN_ASSERT(tokenizer_.has_value());
-  std::optional<int32_t> mask;
-  for (const char* token : {"[MASK]", "<mask>"})
-    if (!mask) mask = tokenizer_->find(token);
+  const std::optional<int32_t> mask = tokenizer_->mask_token();
   RUN_CHECK(
       mask.has_value(), ErrorKind::kRecipe,
       "train.objective masked_lm needs a mask token, but the tokenizer {} ({}) has neither [MASK] nor <mask>; use "
@@ -200,21 +199,9 @@ int64_t TextTokenizer::finish(TokenRows& rows) const {
   return std::ssize(rows.characters);
 }
 
-std::vector<std::string> merged(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> both;
-  std::ranges::set_union(a, b, std::back_inserter(both));
-  return both;
-}
-
 void use_characters(TokenRows& rows, const std::vector<std::string>& characters, const std::string& name) {
   if (rows.characters == characters) return;
-  std::vector<int32_t> id_of;
-  for (const std::string& character : rows.characters) {
-    const auto found = std::ranges::lower_bound(characters, character);
-    RUN_CHECK(found != characters.end() && *found == character, ErrorKind::kData,
-              "{}: unknown character {}: the model was not trained with it", name, in_quotes(character));
-    id_of.push_back(static_cast<int32_t>(found - characters.begin()));
-  }
+  const std::vector<int32_t> id_of = renumbered(rows.characters, characters, name);
   for (int32_t& id : rows.ids) id = id_of[static_cast<size_t>(id)];
   rows.characters = characters;
 }

@@ -41,9 +41,6 @@ void use_characters(TokenRows& rows, const std::vector<std::string>& characters,
 // Returns the paths of the files of a tokenizer; none for the words characters and bytes.
 std::vector<std::string> paths_of_tokenizer(const std::string& tokenizer);
 
-// Returns the characters of both vocabularies, sorted.
-std::vector<std::string> merged(const std::vector<std::string>& a, const std::vector<std::string>& b);
-
 // Makes rows of texts, or the ids of documents. Constant after construction, thread-safe.
 class TextTokenizer {
  public:

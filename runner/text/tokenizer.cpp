@@ -5,6 +5,7 @@
 
 #include "runner/text/characters.h"
 #include "runner/text/piece_model.h"
+#include "runner/text/tokenizer_words.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -155,14 +156,20 @@ std::optional<int32_t> Tokenizer::first_of(std::span<const char* const> tokens) 
   return found == tokens.end() ? std::nullopt : find(*found);
 }
 
+// Tokens with a role that the files do not name.
+constexpr const char *kEndTokens[] = {"<|endoftext|>", "</s>", "<eos>", "[SEP]"},
+                     *kPaddingTokens[] = {"[PAD]", "<pad>"}, *kMaskTokens[] = {"[MASK]", "<mask>"};
+
 std::optional<int32_t> Tokenizer::end_token() const {
-  constexpr const char* kTokens[] = {"<|endoftext|>", "</s>", "<eos>", "[SEP]"};
-  return parts_.end ? parts_.end : first_of(kTokens);
+  return parts_.end ? parts_.end : first_of(kEndTokens);
 }
 
 std::optional<int32_t> Tokenizer::padding_token() const {
-  constexpr const char* kTokens[] = {"[PAD]", "<pad>"};
-  return parts_.padding ? parts_.padding : first_of(kTokens);
+  return parts_.padding ? parts_.padding : first_of(kPaddingTokens);
+}
+
+std::optional<int32_t> Tokenizer::mask_token() const {
+  return first_of(kMaskTokens);
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {
@@ -209,12 +216,11 @@ size_t Tokenizer::specials(bool is_pair) const {
   return filled(is_pair ? parts_.specials.pair : parts_.specials.single, {}, {}).ids.size();
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> ids, bool skips_specials) const {
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::vector<std::string> pieces;
   for (const int32_t id : ids) {
     RUN_ASSERT(id >= 0 && id < vocabulary());
-    if (!skips_specials || !is_special_[static_cast<size_t>(id)])
-      pieces.push_back(parts_.tokens[static_cast<size_t>(id)]);
+    pieces.push_back(parts_.tokens[static_cast<size_t>(id)]);
   }
   if (parts_.decoder.kind == Decoder::kBytes) return joined_bytes(pieces);
   if (parts_.decoder.kind == Decoder::kSentencePiece) return joined_sentence_pieces(pieces, parts_.decoder);
@@ -222,7 +228,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skips_specials)
 }
 
 Tokenizer bytes_tokenizer() {
-  TokenizerParts parts{.kind = "bytes", .model = Bytes(), .decoder = {.kind = Decoder::kBytes}};
+  TokenizerParts parts{.kind = std::string(kBytesWord), .model = Bytes(), .decoder = {.kind = Decoder::kBytes}};
   for (unsigned byte = 0; byte < 256; ++byte) {
     parts.tokens.emplace_back();
     append_utf8(parts.tokens.back(), character_of_byte(static_cast<uint8_t>(byte)));
@@ -232,7 +238,7 @@ Tokenizer bytes_tokenizer() {
 
 Tokenizer characters_tokenizer(std::vector<std::string> characters) {
   CharacterIds ids(characters);
-  return Tokenizer({.kind = "characters",
+  return Tokenizer({.kind = std::string(kCharactersWord),
                     .tokens = std::move(characters),
                     .model = std::move(ids),
                     .decoder = {.kind = Decoder::kConcatenated}});

@@ -100,6 +100,8 @@ class Tokenizer {
   std::optional<int32_t> end_token() const;
   // Returns the token of padding: the one that the files name, or [PAD], or <pad>.
   std::optional<int32_t> padding_token() const;
+  // Returns the token that hides another one in training: [MASK], or <mask>.
+  std::optional<int32_t> mask_token() const;
 
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is
   // not UTF-8 (except for bytes), is too long, or has a character that a character tokenizer does not know.
@@ -113,9 +115,8 @@ class Tokenizer {
   // Returns the number of special tokens that they add.
   size_t specials(bool is_pair) const;
 
-  // Returns the text of ids of this vocabulary. Bytes that are not UTF-8 become U+FFFD. `skips_specials`: leaves out
-  // special tokens.
-  std::string decode(std::span<const int32_t> ids, bool skips_specials = false) const;
+  // Returns the text of ids of this vocabulary. Bytes that are not UTF-8 become U+FFFD.
+  std::string decode(std::span<const int32_t> ids) const;
 
  private:
   void encode_part(std::string_view part, bool is_first, std::vector<int32_t>& ids) const;

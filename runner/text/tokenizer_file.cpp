@@ -9,6 +9,7 @@
 #include "runner/text/reading.h"
 #include "runner/text/sentence_piece_file.h"
 #include "runner/text/tokenizer_json.h"
+#include "runner/text/tokenizer_words.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -244,7 +245,7 @@ TokenizerFiles find_in_folder(const fs::path& folder) {
 }  // namespace
 
 TokenizerFiles find_tokenizer(const std::string& path) {
-  if (path == "bytes") return {};
+  if (path == kBytesWord) return {};
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   TokenizerFiles found = is_folder ? find_in_folder(path) : TokenizerFiles{format_of_file(path), {path}};

@@ -153,7 +153,7 @@ TEST_F(LettersTest, OfTemperatureZeroAreThoseOfAPlainLoop) {
   }
   EXPECT_EQ(made.tokens, std::vector<int32_t>(all.begin() + 5, all.end()));
   EXPECT_TRUE(made.exceeds_context);
-  EXPECT_EQ(made.text, language.codec().decode(made.tokens));
+  EXPECT_EQ(made.text, language.codec().tokenizer()->decode(made.tokens));
 }
 
 TEST_F(LettersTest, DependOnTheSeedAndNotOnThePartsThatArePrinted) {
