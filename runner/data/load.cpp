@@ -24,6 +24,7 @@
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/losses.h"
+#include "schema/recipe/models.h"
 
 namespace runner::data {
 namespace {
@@ -362,8 +363,7 @@ LabelsAs labels_of(const schema::Recipe& recipe) {
   if (!are_arrays && !has_text_rows(train)) return labels_as(recipe.train);
   const std::optional<schema::Objective>& objective = recipe.train.objective;
   if (masking_of(recipe.train)) return LabelsAs::kTokens;
-  if (objective || model.type == schema::ModelType::kGpt || model.type == schema::ModelType::kLlama)
-    return LabelsAs::kNextTokens;
+  if (objective || schema::predicts_next_token(model.type)) return LabelsAs::kNextTokens;
   const bool fills_in = model.type == schema::ModelType::kEncoder && model.head == schema::ModelHead::kMaskedLm;
   return fills_in && are_arrays ? LabelsAs::kTokens : labels_as(recipe.train);
 }

@@ -252,13 +252,19 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   }
 }
 
-std::string class_of_transformers(const schema::ModelSpec& spec) {
+HubHead bert_head(const schema::ModelSpec& spec) {
   switch (spec.head) {
     case ModelHead::kClassification:
-    case ModelHead::kRegression: return "BertForSequenceClassification";
-    case ModelHead::kTokenClassification: return "BertForTokenClassification";
-    case ModelHead::kMaskedLm: return "BertForMaskedLM";
-    case ModelHead::kNone: return "BertModel";
+      return {.architecture = "BertForSequenceClassification", .peft_task = "SEQ_CLS", .has_labels = true};
+    case ModelHead::kRegression:
+      return {.architecture = "BertForSequenceClassification",
+              .peft_task = "SEQ_CLS",
+              .has_labels = true,
+              .problem_type = "regression"};
+    case ModelHead::kTokenClassification:
+      return {.architecture = "BertForTokenClassification", .peft_task = "TOKEN_CLS", .has_labels = true};
+    case ModelHead::kMaskedLm: return {.architecture = "BertForMaskedLM"};
+    case ModelHead::kNone: return {.architecture = "BertModel", .peft_task = "FEATURE_EXTRACTION", .has_prefix = false};
   }
   return {};
 }
@@ -292,7 +298,7 @@ const PretrainedDef& bert_of_the_hub() {
       .conv1d_sample = "",
       .tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
-      .architecture = class_of_transformers,
+      .head_of = bert_head,
       .sizes = [](const schema::ModelSpec& spec,
                   const data::Encoding& data) { return sizes_by_field(spec, data, mlp_width_of(spec)); },
       .biased = {},
@@ -318,7 +324,6 @@ const ModelDef kEncoderModel{
       return std::make_shared<Encoder>(spec, vocabulary_of(spec, data), context_of(spec, data), data.outputs);
     },
     .transformer = &kEncoderNames,
-    .generates = false,
     .pretrained = bert_of_the_hub,
 };
 

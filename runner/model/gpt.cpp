@@ -141,7 +141,7 @@ const PretrainedDef& gpt_of_the_hub() {
       .outputs = {},
       .conv1d_sample = "transformer.h.0.attn.c_attn.weight",
       .tied = {{"lm_head.weight", "transformer.wte.weight"}},
-      .architecture = [](const schema::ModelSpec&) -> std::string { return "GPT2LMHeadModel"; },
+      .head_of = [](const schema::ModelSpec&) { return causal_head("GPT2LMHeadModel"); },
       .sizes = [](const schema::ModelSpec& spec,
                   const data::Encoding& data) { return sizes_by_field(spec, data, mlp_width_of(spec)); },
       .biased = {"transformer.h.*.weight", "transformer.ln_f.weight"},
@@ -167,7 +167,6 @@ const ModelDef kGptModel{
       return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },
     .transformer = &kGptNames,
-    .generates = true,
     .pretrained = gpt_of_the_hub,
 };
 

@@ -1,4 +1,5 @@
-// Writes config.json of a folder of the Hugging Face Hub: the inverse of apply_config().
+#include "runner/model/hub_config.h"
+
 #include <algorithm>
 #include <filesystem>
 
@@ -6,9 +7,11 @@
 
 #include "runner/data/text.h"
 #include "runner/model/model_def.h"
-#include "runner/model/pretrained.h"
+#include "runner/model/models.h"
+#include "runner/model/pretrained_folder.h"
 #include "runner/text/tokenizer_file.h"
 #include "schema/base/error.h"
+#include "schema/base/suggest.h"
 
 namespace runner::nn {
 namespace {
@@ -44,7 +47,7 @@ json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe,
 json::Value pretrained_config(const schema::ModelSpec& spec) {
   if (spec.pretrained.empty()) return {};
   try {
-    return read_config(find_pretrained(spec.pretrained));
+    return hub_config(find_pretrained(spec.pretrained));
   } catch (const Error&) {
     return {};
   }
@@ -71,8 +74,6 @@ const std::string* word_of_no_value(const ConfigKey& key) {
 }
 
 void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
-  if (data.predicts_tokens() || spec.head == schema::ModelHead::kMaskedLm || spec.head == schema::ModelHead::kNone)
-    return;
   std::vector<std::string> names = data.class_names;
   if (names.empty()) names = class_names_of(pretrained_config(spec));
   const bool has_names = std::ssize(names) == data.outputs;
@@ -84,21 +85,20 @@ void add_classes(json::Object& config, const schema::ModelSpec& spec, const data
   }
   config.emplace_back("id2label", std::move(names_by_id));
   config.emplace_back("label2id", std::move(ids_by_name));
-  if (spec.head == schema::ModelHead::kRegression) config.emplace_back("problem_type", "regression");
 }
 
 }  // namespace
 
-std::string config_text(const schema::ReadResult& recipe, const data::Encoding& data) {
+std::string hub_config_text(const schema::ReadResult& recipe, const data::Encoding& data) {
   const schema::ModelSpec& spec = recipe.recipe.model;
   const ModelDef* const model = find_model(spec.type);
   RUN_CHECK(model != nullptr && model->pretrained != nullptr, ErrorKind::kUsage,
-            "a folder for transformers needs a model of type gpt, llama or encoder, but this one is of type {}; write "
-            "FILE.safetensors",
-            name_of(spec.type));
+            "a folder for transformers needs a model of type {}, but this one is of type {}; write FILE.safetensors",
+            schema::join_or(pretrained_types()), name_of(spec.type));
   const PretrainedDef& def = model->pretrained();
   const SizesByField sizes = def.sizes(spec, data);
-  json::Object config{{"architectures", json::List{def.architecture(spec)}},
+  const HubHead head = def.head_of(spec);
+  json::Object config{{"architectures", json::List{head.architecture}},
                       {"model_type", def.model_type},
                       {"dtype", "float32"},
                       {"torch_dtype", "float32"}};  // the older name
@@ -111,7 +111,8 @@ std::string config_text(const schema::ReadResult& recipe, const data::Encoding& 
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
   if (data.token_labels == data::TokenLabels::kNext) add_special_ids(config, recipe.recipe);
-  add_classes(config, spec, data);
+  if (head.has_labels && !data.predicts_tokens()) add_classes(config, spec, data);
+  if (!head.problem_type.empty()) config.emplace_back("problem_type", head.problem_type);
   return json::text(config);
 }
 

@@ -8,6 +8,8 @@
 #include "backends/tensor/float16.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/lora.h"
+#include "runner/model/pretrained_folder.h"
+#include "runner/model/pretrained_tensors.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -66,7 +68,7 @@ constexpr const char* kPretrained = "model.pretrained";
 
 // Rows of the output layer in the file, by class.
 std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, const PretrainedFiles& files) {
-  const std::vector<std::string> known = class_names_of(read_config(files));
+  const std::vector<std::string> known = class_names_of(hub_config(files));
   std::vector<int64_t> rows;
   if (classes.empty() || known.empty()) return rows;
   for (const std::string& name : classes) {
@@ -89,7 +91,7 @@ void check_class_count(const std::vector<std::string>& classes, const Shape& wan
   fail(ErrorKind::kRecipe,
        "{}: the output layer of {} has {}{}, but data.train has {}{}; model.new_head: true starts with a new output "
        "layer",
-       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(read_config(files))),
+       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(hub_config(files))),
        count_text(wanted[0], "class"), list(classes));
 }
 
@@ -104,8 +106,11 @@ std::string count_of(const std::vector<std::string>& names) {
 InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSet& parameters) {
   const PretrainedFiles files = find_pretrained(source.path);
   file_ = std::make_unique<formats::ModelTensors>(files.weights);
-  report_ = PretrainedReport{.file = files.weights, .missing = {}, .unused = {}, .untied = {}};
-  use_pretrained_names(source, parameters);
+  PretrainedTensors matched =
+      match_tensors(source.def, files.weights, file_->tensors(), parameters, source.has_new_outputs);
+  for (auto& [parameter, tensor] : matched.matches) entries_.push_back({std::move(parameter), tensor});
+  report_ = PretrainedReport{
+      .file = files.weights, .missing = {}, .unused = std::move(matched.unused), .untied = std::move(matched.untied)};
   const Entry* const sample = find(source.def.conv1d_sample);
   const Parameter* const like = sample == nullptr ? nullptr : parameters.find(sample->name);
   const bool is_conv1d = like != nullptr && sample->tensor->shape == Shape{like->shape[1], like->shape[0]};
@@ -136,37 +141,6 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
   if (outputs.empty()) return;
   const std::vector<int64_t> rows = rows_of_classes(source.classes, files);
   for (Entry* const output : outputs) output->rows = rows;
-}
-
-// Leaves the entries of parameters, under their names.
-void InitialWeights::use_pretrained_names(const PretrainedSource& source, const ParameterSet& parameters) {
-  const PretrainedDef& def = source.def;
-  std::vector<Entry> copies;
-  for (const formats::NamedTensor& tensor : file_->tensors()) {
-    const std::string name = name_in_model(def, tensor.name);
-    const bool is_parameter = parameters.find(name) != nullptr;
-    const auto tied = def.tied.find(name);
-    if (is_parameter && !(source.has_new_outputs && any_matches(def.outputs, name))) {
-      entries_.push_back({name, &tensor});
-    } else if (!is_parameter && tied != def.tied.end() && parameters.find(tied->second) != nullptr) {
-      copies.push_back({tied->second, &tensor});
-    } else if (!any_matches(def.buffers, name)) {
-      report_->unused.push_back(tensor.name);
-    }
-  }
-  std::ranges::sort(entries_, {}, &Entry::name);
-  const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::name);
-  RUN_CHECK(twice == entries_.end(), ErrorKind::kData, "{}: {} and {} of {} are both the parameter {}", kPretrained,
-            in_quotes(twice->tensor->name), in_quotes(std::next(twice)->tensor->name), report_->file, twice->name);
-  for (Entry& copy : copies) {
-    const Entry* const original = find(copy.name);
-    if (original == nullptr) {
-      entries_.insert(std::ranges::lower_bound(entries_, copy.name, {}, &Entry::name), std::move(copy));
-    } else if (original->tensor->type != copy.tensor->type ||
-               !std::ranges::equal(original->tensor->bytes, copy.tensor->bytes)) {
-      report_->untied.push_back(copy.tensor->name);
-    }
-  }
 }
 
 std::string PretrainedReport::text() const {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runner/model/parameter_set.h"
-#include "runner/model/pretrained.h"
+#include "runner/model/pretrained_def.h"
 #include "schema/base/sha256.h"
 #include "schema/recipe/recipe.h"
 
@@ -43,7 +43,7 @@ struct PretrainedReport {
   std::vector<std::string> unused;   // tensors, by their names in the file
   std::vector<std::string> untied;   // copies of a shared parameter that differ from it, and are not used
 
-  // Whether not all tensors and parameters have found each other.
+  // Whether some tensors or parameters have no counterpart.
   bool has_news() const { return !missing.empty() || !unused.empty() || !untied.empty(); }
   std::string text() const;
 };
@@ -54,8 +54,8 @@ class InitialWeights {
   // Throws Error(kData) naming the file if a parameter is missing or has another shape, if a tensor does not belong to
   // the model, if a rename matches no name, or if renames make two names equal.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
-  // As the comments of PretrainedDef say: parameters outside the head must exist, and tensors may be left over. Classes
-  // with names are found by the names of config.json. Throws Error(kData) or Error(kRecipe) naming the file.
+  // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
+  // Classes with names are found by the names of config.json. Throws Error(kData) or Error(kRecipe) naming the file.
   InitialWeights(const PretrainedSource& source, const ParameterSet& parameters);
   ~InitialWeights();
   InitialWeights(InitialWeights&&) noexcept;
@@ -79,7 +79,6 @@ class InitialWeights {
 
   void rename(const WeightSource& source);
   const Entry* find(std::string_view name) const;
-  void use_pretrained_names(const PretrainedSource& source, const ParameterSet& parameters);
   std::string names_text() const;  // of the tensors after the renames so far, for messages
   std::string prefix_hint(const WeightSource& source, const std::string& parameter) const;
 

@@ -12,7 +12,6 @@ const ModelDef kLinearModel{
       return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));
     },
     .transformer = kNoTransformer,
-    .generates = false,
     .pretrained = kNotPretrained,
 };
 

@@ -208,7 +208,7 @@ const PretrainedDef& llama_of_the_hub() {
       .outputs = {},
       .conv1d_sample = "",
       .tied = {{"lm_head.weight", "model.embed_tokens.weight"}},
-      .architecture = [](const schema::ModelSpec&) -> std::string { return "LlamaForCausalLM"; },
+      .head_of = [](const schema::ModelSpec&) { return causal_head("LlamaForCausalLM"); },
       .sizes = [](const schema::ModelSpec& spec,
                   const data::Encoding& data) { return sizes_by_field(spec, data, llama_mlp_width(spec)); },
       .biased = {},
@@ -234,7 +234,6 @@ const ModelDef kLlamaModel{
       return std::make_shared<Llama>(spec, vocabulary_of(spec, data));
     },
     .transformer = &kLlamaNames,
-    .generates = true,
     .pretrained = llama_of_the_hub,
 };
 

@@ -23,7 +23,6 @@ const ModelDef kMlpModel{
       return over_flat_samples(sequential(std::move(layers)));
     },
     .transformer = kNoTransformer,
-    .generates = false,
     .pretrained = kNotPretrained,
 };
 

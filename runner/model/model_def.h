@@ -10,7 +10,7 @@
 
 #include "runner/data/encoding.h"
 #include "runner/model/module.h"
-#include "runner/model/pretrained.h"
+#include "runner/model/pretrained_def.h"
 #include "schema/base/required.h"
 #include "schema/recipe/recipe.h"
 
@@ -59,10 +59,10 @@ struct ModelDef {
   // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
-  Required<const TransformerNames*> transformer;  // null for other models
-  // Whether the model predicts the next token from those before it, and can be recorded with a cache (key_cache.h).
-  Required<bool> generates;
-  // How folders of the Hub describe such a model (model.pretrained); null if they cannot be read.
+  // Null for other models. Those that predict the next token (schema/recipe/models.h) can be recorded with a cache
+  // (key_cache.h).
+  Required<const TransformerNames*> transformer;
+  // The checkpoints that model.pretrained reads; null: none.
   Required<const PretrainedDef& (*)()> pretrained;
 };
 inline constexpr std::nullptr_t kNoCheck = nullptr;

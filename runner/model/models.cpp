@@ -73,6 +73,13 @@ int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view na
   return spec.layers - layer;
 }
 
+std::vector<std::string> pretrained_types() {
+  std::vector<std::string> names;
+  for (const ModelDef* const def : kModels)
+    if (def->pretrained != nullptr) names.emplace_back(name_of(def->type));
+  return names;
+}
+
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {
   Model model{.module = def_of(spec.type).build(spec, data), .parameters = {}};
   if (spec.lora) model.parameters.adapt(*spec.lora);

@@ -1,7 +1,9 @@
 // Builds the model of a recipe.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "runner/data/encoding.h"
 #include "runner/model/module.h"
@@ -21,6 +23,9 @@ void check_model(const schema::ModelSpec& spec, const data::Encoding& data, bool
 // Distance of a parameter of a transformer from its outputs: 0 for the head, 1 for the last layer, up to spec.layers
 // for the first one, spec.layers + 1 for embeddings.
 int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view name);
+
+// Names of the types that model.pretrained reads.
+std::vector<std::string> pretrained_types();
 
 // Builds a model that check_model() accepts.
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data);

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "runner/formats/input_file.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/model_def.h"
 #include "runner/model/models.h"
+#include "runner/model/pretrained_folder.h"
+#include "runner/model/pretrained_tensors.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/suggest.h"
@@ -22,38 +21,7 @@
 namespace runner::nn {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kKey = "model.pretrained";
-constexpr std::string_view kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
-constexpr int64_t kLongestConfig = 16'000'000;
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// A file that Git LFS has not fetched is a text of three lines.
-void check_fetched(const std::string& path) {
-  constexpr std::string_view kPointer = "version https://git-lfs";
-  std::array<char, kPointer.size()> start{};
-  std::ifstream(path, std::ios::binary).read(start.data(), std::ssize(start));
-  RUN_CHECK(std::string_view(start.data(), start.size()) != kPointer, ErrorKind::kData,
-            "{}: {} is a pointer of Git LFS, not the file itself; fetch it with `git lfs pull`", kKey, path);
-}
-
-// Says which weights a folder has instead of safetensors.
-std::string other_weights(const std::string& folder) {
-  constexpr const char* kOthers[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
-                                     "flax_model.msgpack"};
-  for (const char* other : kOthers)
-    if (exists(join_path(folder, other)))
-      return fmt::format(
-          ", but {0}; convert it: python -c 'from transformers import AutoModelForPreTraining as M; "
-          "M.from_pretrained(\"{1}\").save_pretrained(\"{1}\")'",
-          other, folder);
-  return "; expected a folder of the Hugging Face Hub";
-}
 
 std::string list_text(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
@@ -178,7 +146,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   RUN_ASSERT(model != nullptr && model->pretrained != nullptr);  // the recipe reader rejects other types
   const PretrainedDef& def = model->pretrained();
   const PretrainedFiles files = find_pretrained(spec.pretrained);
-  const json::Value config = with_flat_members(read_config(files));
+  const json::Value config = with_flat_members(hub_config(files));
   const json::Value& type = json::member(config, "model_type");
   if (type != json::Value(def.model_type))
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),
@@ -205,8 +173,11 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   return applied;
 }
 
-bool has_tokenizer(const std::string& folder) {
-  const auto has = [&](const char* name) { return exists(join_path(folder, name)); };
+bool is_tokenizer_folder(const std::string& folder) {
+  const auto has = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(join_path(folder, name), ignored);
+  };
   return has("tokenizer.json") || has("vocab.txt") || (has("vocab.json") && has("merges.txt"));
 }
 
@@ -214,7 +185,7 @@ bool has_tokenizer(const std::string& folder) {
 void add_tokenizer(const schema::ReadResult& recipe, Applied& applied) {
   constexpr const char* kTokenizer = "data.tokens.tokenizer";
   const std::string& folder = applied.folder;
-  const bool is_there = has_tokenizer(folder),
+  const bool is_there = is_tokenizer_folder(folder),
              is_needed = recipe.recipe.data.tokens && recipe.find(kTokenizer) == nullptr;
   if (is_needed && is_there) applied.values.emplace_back(kTokenizer, folder);
   if (is_needed && !is_there)
@@ -234,102 +205,25 @@ constexpr const char* kSaved = "model.lora.modules_to_save";
 // Returns the modules of the head that are newly initialized, in whole or in part.
 std::vector<std::string> new_modules(schema::ModelSpec spec) {
   const PretrainedDef& def = find_model(spec.type)->pretrained();
-  std::set<std::string> loaded;
-  const formats::ModelTensors file(find_pretrained(spec.pretrained).weights);
-  for (const formats::NamedTensor& tensor : file.tensors()) {
-    const std::string name = name_in_model(def, tensor.name);
-    const auto tied = def.tied.find(name);
-    loaded.insert(tied == def.tied.end() ? name : tied->second);
-    if (tied != def.tied.end()) loaded.insert(name);
-  }
   spec.lora.reset();
   data::Encoding any;  // which decides only shapes
   any.feature_shape = {1};
   any.outputs = any.vocabulary = 1;
   const Model model = build_model(spec, any);
+  const std::string file = find_pretrained(spec.pretrained).weights;
+  const formats::ModelTensors tensors(file);
+  const PretrainedTensors loaded = match_tensors(def, file, tensors.tensors(), model.parameters, spec.new_head);
   const auto is_new = [&](const std::string& pattern, const Parameter& parameter) {
-    const bool is_output = std::ranges::any_of(def.outputs, [&](const auto& p) { return matches(p, parameter.name); });
-    return matches(pattern, parameter.name) && (!loaded.contains(parameter.name) || (spec.new_head && is_output));
+    return matches(pattern, parameter.name) && loaded.find(parameter.name) == nullptr;
   };
   std::vector<std::string> modules;
   for (const std::string& pattern : def.head)
     if (std::ranges::any_of(model.parameters.parameters(), [&](const Parameter& p) { return is_new(pattern, p); }))
-      modules.push_back(pattern.substr(0, pattern.size() - std::string_view(".*").size()));
+      modules.push_back(module_of_pattern(pattern));
   return modules;
 }
 
 }  // namespace
-
-PretrainedFiles find_pretrained(const std::string& path) {
-  std::error_code ignored;
-  RUN_CHECK(exists(path), ErrorKind::kData, "{}: {} does not exist", kKey, path);
-  PretrainedFiles files;
-  const bool is_folder = fs::is_directory(path, ignored);
-  const std::string folder = is_folder ? path : folder_of(path);
-  if (is_folder) {
-    files.weights = join_path(folder, std::string(kWeights));
-    if (!exists(files.weights)) files.weights = join_path(folder, std::string(kIndex));
-    RUN_CHECK(exists(files.weights), ErrorKind::kData, "{}: {} has no {} or {}{}", kKey, folder, kWeights, kIndex,
-              other_weights(folder));
-  } else {
-    RUN_CHECK(path.ends_with(".safetensors") || path.ends_with(".index.json"), ErrorKind::kData,
-              "{}: {} is not a .safetensors file or its index; give the folder", kKey, path);
-    files.weights = path;
-  }
-  files.config = join_path(folder, "config.json");
-  RUN_CHECK(exists(files.config), ErrorKind::kData,
-            "{}: {} has no config.json, which says the sizes of the model; for weights alone, use model.init_from",
-            kKey, folder);
-  check_fetched(files.weights);
-  check_fetched(files.config);
-  return files;
-}
-
-json::Value read_config(const PretrainedFiles& files) {
-  formats::InputFile input(files.config);
-  RUN_CHECK(input.most_left() <= kLongestConfig, ErrorKind::kData, "{}: {} has {} bytes, limit {}", kKey, files.config,
-            input.most_left(), kLongestConfig);
-  json::Value config = json::parse(input.read_rest(kLongestConfig));
-  RUN_CHECK(config.map() != nullptr, ErrorKind::kData, "{}: {}: expected a JSON object", kKey, files.config);
-  return config;
-}
-
-std::vector<std::string> class_names_of(const json::Value& config) {
-  const json::Object& labels = json::members_of(json::member(config, "id2label"));
-  std::vector<std::string> names(labels.size());
-  bool are_numbers = true;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const json::Value& name = json::member(json::member(config, "id2label"), std::to_string(i));
-    RUN_CHECK(name.text() != nullptr, ErrorKind::kData,
-              "{}: id2label of config.json has {} names, but none for class {}", kKey, labels.size(), i);
-    names[i] = *name.text();
-    are_numbers = are_numbers && names[i] == fmt::format("LABEL_{}", i);
-  }
-  return are_numbers ? std::vector<std::string>{} : names;
-}
-
-std::string name_in_model(const PretrainedDef& def, std::string name) {
-  for (bool is_cut = true; is_cut;) {
-    is_cut = false;
-    for (const std::string_view wrapper : {"module.", "_orig_mod."})
-      if (name.starts_with(wrapper)) {
-        name.erase(0, wrapper.size());
-        is_cut = true;
-      }
-  }
-  if (std::ranges::any_of(def.roots, [&](const std::string& root) { return name.starts_with(root); }))
-    name = def.prefix + name;
-  constexpr std::pair<std::string_view, std::string_view> kNorms[] = {{".gamma", ".weight"}, {".beta", ".bias"}};
-  for (const auto& [old, now] : kNorms)
-    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), now);
-  return name;
-}
-
-std::string name_in_hub(const schema::ModelSpec& spec, const std::string& name) {
-  const std::string& prefix = find_model(spec.type)->pretrained().prefix;
-  const bool is_bare = spec.type == schema::ModelType::kEncoder && spec.head == schema::ModelHead::kNone;
-  return is_bare && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-}
 
 void apply_config(schema::ReadResult& recipe) {
   if (recipe.recipe.model.pretrained.empty()) return;

@@ -1,8 +1,11 @@
 // What transformers of tokens have in common: initial weights, sizes and their checks. `data`: of samples (T).
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "runner/data/encoding.h"
-#include "runner/model/pretrained.h"
+#include "runner/model/pretrained_def.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe.h"
 
@@ -42,11 +45,15 @@ inline void check_sizes(const schema::ModelSpec& spec, const data::Encoding& dat
             data.vocabulary);
 }
 
-// The sizes that config.json has, and a recipe may leave out.
+// Sizes that config.json has and a recipe may leave out.
 inline SizesByField sizes_by_field(const schema::ModelSpec& spec, const data::Encoding& data, int64_t mlp_width) {
   return {{"model.context", context_of(spec, data)},
           {"model.vocabulary", vocabulary_of(spec, data)},
           {"model.mlp_width", mlp_width}};
+}
+
+inline HubHead causal_head(std::string architecture) {
+  return {.architecture = std::move(architecture), .peft_task = "CAUSAL_LM"};
 }
 
 // Throws Error(kRecipe) if the labels are not the next tokens, which is what a causal model predicts.

@@ -5,6 +5,7 @@
 #include "schema/recipe/check_context.h"
 #include "schema/recipe/losses.h"
 #include "schema/recipe/metric_names.h"
+#include "schema/recipe/models.h"
 
 namespace runner::schema {
 namespace {
@@ -40,8 +41,8 @@ void check_headless(const CheckContext& c, const std::string& path) {
 
 // Whether the labels of data that have tokens are the next tokens.
 bool predicts_next_tokens(const CheckContext& c) {
-  const std::optional<std::string_view> model = c.settings.text("model.type");
-  return model == "gpt" || model == "llama" || c.settings.text("train.objective.type") == "causal_lm";
+  const std::string_view model = c.settings.text("model.type").value_or("");
+  return predicts_next_token(model) || c.settings.text("train.objective.type") == "causal_lm";
 }
 
 // Whether the section has texts in rows or lines, which data.tokens makes samples of.

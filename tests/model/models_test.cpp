@@ -454,7 +454,6 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
                   .check_labels = kNoCheck,
                   .build = no_module,
                   .transformer = kNoTransformer,
-                  .generates = false,
                   .pretrained = kNotPretrained},
                  data);
   } catch (const Error& error) {

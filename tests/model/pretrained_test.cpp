@@ -9,6 +9,7 @@
 #include "runner/model/initial_weights.h"
 #include "runner/model/model_def.h"
 #include "runner/model/models.h"
+#include "runner/model/pretrained_folder.h"
 #include "schema/base/error.h"
 #include "tests/golden/golden.h"
 #include "tests/model/recording.h"

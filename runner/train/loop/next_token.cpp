@@ -5,9 +5,9 @@
 
 #include "backends/ir/ops.h"
 #include "runner/model/key_cache.h"
-#include "runner/model/model_def.h"
 #include "runner/model/transformer_sizes.h"
 #include "schema/base/error.h"
+#include "schema/recipe/models.h"
 
 namespace runner::train {
 namespace {
@@ -43,7 +43,7 @@ void NextToken::check(const StepBuilder& builder) {
             : encoding.label_kind == data::LabelKind::kClass ? "classes"
                                                              : "numbers");
   const schema::ModelType type = builder.recipe().model.type;
-  RUN_CHECK(is_of_hook(builder) || nn::find_model(type)->generates, ErrorKind::kUsage,
+  RUN_CHECK(is_of_hook(builder) || schema::predicts_next_token(type), ErrorKind::kUsage,
             "generate needs a model whose tokens see only those before them, but model.type is {}", name_of(type));
 }
 

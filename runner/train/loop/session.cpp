@@ -6,6 +6,7 @@
 #include "backends/tensor/rounding.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/initial_weights.h"
+#include "runner/model/pretrained_folder.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/lost_gradient.h"
 #include "schema/base/error.h"

@@ -7,7 +7,6 @@
 #include "runner/formats/model_files.h"
 #include "runner/model/lora.h"
 #include "runner/model/model_def.h"
-#include "runner/model/pretrained.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
@@ -50,24 +49,13 @@ Names target_modules(const schema::ModelSpec& spec, const Parameters& parameters
   return ends;
 }
 
-json::Value task_of(const schema::ModelSpec& spec) {
-  if (spec.type != schema::ModelType::kEncoder) return "CAUSAL_LM";
-  switch (spec.head) {
-    case schema::ModelHead::kClassification:
-    case schema::ModelHead::kRegression: return "SEQ_CLS";
-    case schema::ModelHead::kTokenClassification: return "TOKEN_CLS";
-    case schema::ModelHead::kNone: return "FEATURE_EXTRACTION";
-    case schema::ModelHead::kMaskedLm: return {};
-  }
-  return {};
-}
-
 // Returns the patterns of the modules that the adapter has whole. PEFT expects the classifier in every adapter of a
 // classifier, trained or not.
 std::vector<std::string> whole_modules(const schema::ModelSpec& spec) {
   std::vector<std::string> modules = spec.lora->modules_to_save;
-  const json::Value task = task_of(spec);
-  if (task == json::Value("SEQ_CLS") || task == json::Value("TOKEN_CLS")) modules.emplace_back("classifier");
+  const nn::PretrainedDef& def = nn::find_model(spec.type)->pretrained();
+  if (def.head_of(spec).has_labels)
+    for (const std::string& pattern : def.outputs) modules.push_back(nn::module_of_pattern(pattern));
   return modules;
 }
 
@@ -80,13 +68,14 @@ Names saved_modules(const schema::ModelSpec& spec, const Parameters& parameters)
   return modules;
 }
 
-std::string config_text(const schema::ModelSpec& spec, const Parameters& parameters) {
+std::string adapter_config_text(const schema::ModelSpec& spec, const Parameters& parameters) {
   const schema::Lora& lora = *spec.lora;
-  const bool has_conv1d = !nn::find_model(spec.type)->pretrained().conv1d.empty();
+  const nn::PretrainedDef& def = nn::find_model(spec.type)->pretrained();
+  const std::string task = def.head_of(spec).peft_task;
   return json::text(json::Object{
       {"base_model_name_or_path", spec.pretrained.empty() ? json::Value() : json::Value(spec.pretrained)},
       {"bias", "none"},
-      {"fan_in_fan_out", has_conv1d},
+      {"fan_in_fan_out", !def.conv1d.empty()},
       {"inference_mode", true},
       {"init_lora_weights", true},
       {"lora_alpha", lora.alpha},
@@ -95,7 +84,7 @@ std::string config_text(const schema::ModelSpec& spec, const Parameters& paramet
       {"peft_type", "LORA"},
       {"r", lora.rank},
       {"target_modules", json::list_of(target_modules(spec, parameters))},
-      {"task_type", task_of(spec)},
+      {"task_type", task.empty() ? json::Value() : json::Value(task)},
       {"use_rslora", false},
   });
 }
@@ -121,7 +110,7 @@ std::vector<std::string> export_adapter(const ExportedModel& model, const std::s
       formats::write_model(join_path(folder, "adapter_model.safetensors"), std::move(tensors),
                            std::numeric_limits<int64_t>::max(), {{"format", "pt"}}, write);
   files.push_back(join_path(folder, "adapter_config.json"));
-  const std::string config = config_text(spec, parameters);
+  const std::string config = adapter_config_text(spec, parameters);
   const std::string_view parts[] = {config};
   write(files.back(), parts, formats::FileKind::kJson);
   return files;

@@ -8,6 +8,7 @@
 #include "runner/data/token_rows.h"
 #include "runner/formats/input_file.h"
 #include "runner/formats/model_files.h"
+#include "runner/model/hub_config.h"
 #include "runner/model/model_def.h"
 #include "runner/text/tokenizer_file.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
@@ -114,7 +115,7 @@ class Folder {
 HubFolder export_hub_folder(const ExportedModel& model, const schema::ReadResult& recipe, const std::string& folder,
                             int64_t max_shard_size, const formats::WriteParts& write) {
   const data::Encoding encoding = checkpoint_of(model.state).encoding;
-  const std::string config = nn::config_text(recipe, encoding);  // before anything is written
+  const std::string config = nn::hub_config_text(recipe, encoding);  // before anything is written
   const std::string tokenizer = data::tokenizer_path(recipe.recipe.data);
   if (encoding.texts && std::filesystem::exists(tokenizer))
     data::TextTokenizer({.tokenizer = tokenizer}, &*encoding.texts);  // throws if its files have changed
