@@ -60,14 +60,12 @@ int embedding_module(lua_State* state) {
 
 int layer_norm(lua_State* state) {
   const int64_t width = size_argument(state, 1);
-  return push_made(state, nn::layer_norm(width, number_argument(state, 2, 1e-5)));
+  return push_made(state, nn::layer_norm(width, number_argument(state, 2, nn::kNormEpsilon)));
 }
-
-constexpr double kEpsilonOfF32 = 1.1920928955078125e-07;  // torch's default of rms_norm
 
 int rms_norm_module(lua_State* state) {
   const int64_t width = size_argument(state, 1);
-  return push_made(state, nn::rms_norm(width, number_argument(state, 2, kEpsilonOfF32)));
+  return push_made(state, nn::rms_norm(width, number_argument(state, 2, nn::kRmsNormEpsilon)));
 }
 
 int multihead_attention(lua_State* state) {

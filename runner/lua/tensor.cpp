@@ -140,11 +140,10 @@ int negate(lua_State* state) {
 }
 
 int rms_norm(lua_State* state) {
-  constexpr double kEpsilonOfF32 = 1.1920928955078125e-07;  // torch's default
   const nn::Autocast& autocast = record_here(state).forward().autocast;
   const Value x = autocast.operand(Op::kRmsNorm, tensor_argument(state, 1));
   const Value weight = ops::cast(tensor_argument(state, 2), x.dtype());
-  return push_tensor(state, ops::rms_norm(x, weight, number_argument(state, 3, kEpsilonOfF32)));
+  return push_tensor(state, ops::rms_norm(x, weight, number_argument(state, 3, nn::kRmsNormEpsilon)));
 }
 
 int topk(lua_State* state) {

@@ -6,7 +6,7 @@
 
 namespace runner::nn {
 
-// (B, T, heads · D) -> (B, heads, T, D), and back.
+// split_heads(): (B, T, heads · D) -> (B, heads, T, D); merge_heads() is its inverse.
 Value split_heads(Value x, int64_t heads);
 Value merge_heads(Value x);
 
@@ -16,7 +16,7 @@ Value rotary_frequencies(backends::Program& program, int64_t width, double theta
 // A mask as numbers to add to scores: −∞ where a bool mask equals `hides`, else 0.
 Value additive_mask(Value mask, backends::DType dtype, bool hides);
 
-// Lets the op drop attention weights with probability p, in training.
+// In training, sets the options with which the op drops attention weights with probability p.
 void use_dropout(ForwardContext& context, backends::ops::AttentionOptions& options, double p);
 
 struct AttentionOptions {

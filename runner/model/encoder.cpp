@@ -54,62 +54,54 @@ class EncoderEmbeddings : public Group {
   const ModulePtr words_, places_, segments_, norm_;
 };
 
-// A linear layer whose result is added to another path and normalised.
-class AddedOutput : public Group {
- public:
-  AddedOutput(int64_t in, int64_t width, double dropout)
-      : dropout_(dropout),
-        dense_(member("dense", bert_linear(in, width))),
-        norm_(member("LayerNorm", bert_norm(width))) {}
-
-  Value add_to(ForwardContext& context, Value residual, Value x) const {
-    const Value added = apply_dropout(context, dense_->forward(context, x), dropout_);
-    return norm_->forward(context, ops::add(Autocast::raise(added), Autocast::raise(residual)));
-  }
-
- private:
-  Value record(ForwardContext& context, Value x) const override { return add_to(context, x, x); }
-
-  const double dropout_;
-  const ModulePtr dense_, norm_;
-};
-
 class EncoderLayer : public Group {
  public:
   explicit EncoderLayer(const schema::ModelSpec& spec) : heads_(spec.heads), dropout_(spec.dropout) {
     const int64_t width = spec.width, inner = mlp_width_of(spec);
     for (size_t i = 0; i < 3; ++i)
       projections_[i] = member(fmt::format("attention.self.{}", kProjections[i]), bert_linear(width, width));
-    mixed_ = std::make_shared<AddedOutput>(width, width, dropout_);
-    member("attention.output", mixed_);
+    mixed_ = residual_output("attention.output", width, width);
     inner_ = member("intermediate.dense", bert_linear(width, inner));
-    output_ = std::make_shared<AddedOutput>(inner, width, dropout_);
-    member("output", output_);
+    output_ = residual_output("output", inner, width);
   }
 
  private:
   static constexpr const char* kProjections[] = {"query", "key", "value"};
+
+  // A linear layer whose result is added to the residual stream, and the norm after it.
+  struct ResidualOutput {
+    ModulePtr dense, norm;
+  };
+
+  ResidualOutput residual_output(const std::string& name, int64_t in, int64_t width) {
+    return {.dense = member(name + ".dense", bert_linear(in, width)),
+            .norm = member(name + ".LayerNorm", bert_norm(width))};
+  }
+
+  Value add_output(ForwardContext& context, Value residual, const ResidualOutput& output, Value x) const {
+    const Value added = apply_dropout(context, output.dense->forward(context, x), dropout_);
+    return output.norm->forward(context, ops::add(Autocast::raise(added), Autocast::raise(residual)));
+  }
 
   // x: (B, T, C)
   Value record(ForwardContext& context, Value x) const override {
     const auto part = [&](size_t i) { return split_heads(projections_[i]->forward(context, x), heads_); };
     const Value q = part(0), k = part(1), v = part(2);
     const AttentionOptions options{.dropout = dropout_, .key_mask = context.find_input(kMask)};
-    x = mixed_->add_to(context, x, merge_heads(attention(context, q, k, v, options)));
-    return output_->add_to(context, x, ops::gelu(inner_->forward(context, x)));
+    x = add_output(context, x, mixed_, merge_heads(attention(context, q, k, v, options)));
+    return add_output(context, x, output_, ops::gelu(inner_->forward(context, x)));
   }
 
   const int64_t heads_;
   const double dropout_;
   ModulePtr projections_[3], inner_;
-  std::shared_ptr<AddedOutput> mixed_, output_;
+  ResidualOutput mixed_, output_;
 };
 
 class Bert : public Group {
  public:
   Bert(const schema::ModelSpec& spec, int64_t rows, int64_t context)
-      : embeddings_(std::make_shared<EncoderEmbeddings>(spec, rows, context)) {
-    member("embeddings", embeddings_);
+      : embeddings_(member("embeddings", std::make_shared<EncoderEmbeddings>(spec, rows, context))) {
     for (int64_t layer = 0; layer < spec.layers; ++layer)
       layers_.push_back(member(fmt::format("encoder.layer.{}", layer), std::make_shared<EncoderLayer>(spec)));
     if (spec.head == ModelHead::kClassification || spec.head == ModelHead::kRegression)
@@ -170,8 +162,7 @@ Value mean_of_visible(ForwardContext& context, Value x) {
 class Encoder : public Group {
  public:
   Encoder(const schema::ModelSpec& spec, int64_t rows, int64_t context, int64_t outputs)
-      : head_(spec.head), dropout_(spec.dropout), bert_(std::make_shared<Bert>(spec, rows, context)) {
-    member("bert", bert_);
+      : head_(spec.head), dropout_(spec.dropout), bert_(member("bert", std::make_shared<Bert>(spec, rows, context))) {
     if (head_ == ModelHead::kNone) return;
     if (head_ == ModelHead::kMaskedLm) {
       output_ = member("cls.predictions", std::make_shared<TiedDecoder>(*bert_, rows));
@@ -220,7 +211,8 @@ void check_encoder(const schema::ModelSpec& spec, const data::Encoding& data) {
   check_other_inputs(spec, data);
 }
 
-std::string labels_text(const data::Encoding& data) {
+// Describes the labels that the data have.
+std::string found_labels_text(const data::Encoding& data) {
   const bool per_token = data.has_token_labels();
   if (data.masking) return "masked tokens as labels";
   if (data.token_labels == data::TokenLabels::kOwn) return "tokens as labels";
@@ -236,7 +228,7 @@ void check_labels(const schema::ModelSpec& spec, const data::Encoding& data) {
   const auto expect = [&](bool fits, const std::string& needed) {
     const bool can_mask = spec.head == ModelHead::kMaskedLm && predicts_next;
     RUN_CHECK(fits, ErrorKind::kRecipe, "model.head {} needs {} as label, but data.train has {}{}", name_of(spec.head),
-              needed, labels_text(data), can_mask ? "; set train.objective: {type: masked_lm}" : "");
+              needed, found_labels_text(data), can_mask ? "; set train.objective: {type: masked_lm}" : "");
   };
   switch (spec.head) {
     case ModelHead::kClassification: return expect(is_class && !per_token, "a class per sample");

@@ -36,8 +36,8 @@ void check_used(const ParameterSet& parameters, std::string_view key, std::strin
     RUN_CHECK(std::ranges::any_of(parameters.parameters(),
                                   [&](const Parameter& p) { return selects(std::span(&pattern, 1), p.name); }),
               ErrorKind::kRecipe,
-              "model.lora.{}: {} is no {} of the model; it is the path of one without .weight or .bias, or the end of "
-              "it, and `runner parameters RECIPE` lists all without model.lora",
+              "model.lora.{}: {} is no {}; expected the name of a parameter without .weight or .bias, or the end of "
+              "such a name; `runner parameters RECIPE` lists the names if you remove model.lora",
               key, in_quotes(pattern), what);
 }
 
@@ -81,8 +81,10 @@ std::optional<LoraAdapter> declare_adapter(ParameterSet& parameters, const std::
 
 void freeze_base(ParameterSet& parameters) {
   const schema::Lora& spec = *parameters.lora();
-  check_used(parameters, "targets", "linear layer", spec.targets, is_adapted_by);
-  check_used(parameters, "modules_to_save", "module", spec.modules_to_save, is_in_module);
+  const char* const layer =
+      spec.modules_to_save.empty() ? "linear layer of the model" : "linear layer outside modules_to_save";
+  check_used(parameters, "targets", layer, spec.targets, is_adapted_by);
+  check_used(parameters, "modules_to_save", "module of the model", spec.modules_to_save, is_in_module);
   for (ParameterId id = 0; id < std::ssize(parameters.parameters()); ++id) {
     const std::string& name = parameters[id].name;
     if (!is_of_adapter(name) && !is_in_module(spec.modules_to_save, name)) parameters.fix(id);

@@ -252,10 +252,9 @@ Value apply_dropout(ForwardContext& context, Value x, double p) {
   return ops::mul(x, ops::cast(mask, x.dtype()));
 }
 
-ModulePtr Group::member(std::string name, ModulePtr module) {
+void Group::add_member(std::string name, ModulePtr module) {
   contain(*module);
-  members_.emplace_back(std::move(name), module);
-  return module;
+  members_.emplace_back(std::move(name), std::move(module));
 }
 
 void Group::add_parameters(ParameterSet& parameters, const std::string& prefix) {
@@ -298,12 +297,15 @@ Value Module::forward(ForwardContext& context, Value x) const {
   try {
     return record(context, x);
   } catch (const Error& error) {
-    Error placed(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
-    if (!context.program.mark().known())
-      placed.locate(made_at_);  // otherwise the caller that set the mark adds its
-                                // location
-    throw placed;
+    throw with_place(context, error);
   }
+}
+
+// If a hook line is active, the caller that set the mark adds its location.
+Error Module::with_place(const ForwardContext& context, const Error& error) const {
+  Error placed(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
+  if (!context.program.mark().known()) placed.locate(made_at_);
+  return placed;
 }
 
 std::string Module::place() const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -73,8 +74,7 @@ struct ModelInput {
   Value value;  // (B, …) f32, or i64 ids
 };
 
-struct AttentionCall;  // transformer.h
-class KeyCache;        // key_cache.h
+class KeyCache;  // key_cache.h
 
 // Context of recording a model once.
 struct ForwardContext {
@@ -92,9 +92,8 @@ struct ForwardContext {
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.
   HostValues* host = nullptr;
-  bool remat = false;                        // the backward pass computes blocks again (forward_block())
-  const AttentionCall* attention = nullptr;  // arguments of the module that is called; null: none
-  KeyCache* cache = nullptr;                 // if only a part of a text is computed; null: whole texts
+  bool remat = false;         // the backward pass computes blocks again (forward_block())
+  KeyCache* cache = nullptr;  // if only a part of a text is computed; null: whole texts
 
   // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
   // Error(kRun) if the batch has no such input.
@@ -138,6 +137,8 @@ class Module {
   // Call it for each inner module. Throws Error(kRun) if modules are nested too deeply for recursive functions.
   void contain(const Module& member);
   static void check_depth(int64_t depth);
+  // Returns the error with the name and the place of the module, as forward() throws it.
+  Error with_place(const ForwardContext& context, const Error& error) const;
 
  private:
   virtual Value record(ForwardContext& context, Value x) const = 0;
@@ -156,7 +157,9 @@ class Module {
 // As block.forward(). With context.remat, the backward pass computes the block again instead of keeping its values.
 Value forward_block(ForwardContext& context, const Module& block, Value x);
 
-inline constexpr double kNormEpsilon = 1e-5;  // PyTorch's default
+// PyTorch's defaults.
+inline constexpr double kNormEpsilon = 1e-5;
+inline constexpr double kRmsNormEpsilon = std::numeric_limits<float>::epsilon();
 
 // What nn.Dropout does: in training, zeroes elements with probability p and scales the others by 1/(1−p).
 Value apply_dropout(ForwardContext& context, Value x, double p);
@@ -164,11 +167,17 @@ Value apply_dropout(ForwardContext& context, Value x, double p);
 // A module with named inner modules, whose parameters have the prefix "NAME.".
 class Group : public Module {
  protected:
-  // Call it in the constructor, in the order of the parameters.
-  ModulePtr member(std::string name, ModulePtr module);
+  // Call it in the constructor, in the order of the parameters. Returns `module`.
+  template <class Type>
+  std::shared_ptr<Type> member(std::string name, std::shared_ptr<Type> module) {
+    add_member(std::move(name), module);
+    return module;
+  }
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override;
 
  private:
+  void add_member(std::string name, ModulePtr module);
+
   std::vector<std::pair<std::string, ModulePtr>> members_;
 };
 

@@ -44,8 +44,7 @@ class MultiheadAttention : public AttentionModule {
     AttentionModule::add_parameters(parameters, prefix);
   }
 
-  Value record(ForwardContext& context, Value x) const override {
-    const AttentionCall call = context.attention != nullptr ? *context.attention : AttentionCall();
+  Value record_call(ForwardContext& context, Value x, const AttentionCall& call) const override {
     const Value key = call.key ? call.key : x, value = call.value ? call.value : key;
     const AttentionOptions options{.causal = call.causal, .dropout = dropout_, .mask = call.mask};
     const Value heads =
@@ -89,8 +88,8 @@ class TransformerEncoderLayer : public AttentionModule {
   std::string text() const override { return fmt::format("{}({}, {})", type(), options_.width, options_.heads); }
 
  private:
-  Value record(ForwardContext& context, Value x) const override {
-    const auto attended = [&](Value tokens) { return dropped(context, self_attn_->forward(context, tokens)); };
+  Value record_call(ForwardContext& context, Value x, const AttentionCall& call) const override {
+    const auto attended = [&](Value tokens) { return dropped(context, self_attn_->attend(context, tokens, call)); };
     const auto transformed = [&](Value tokens) {
       const Value hidden = activation_->forward(context, linear1_->forward(context, tokens));
       return dropped(context, linear2_->forward(context, apply_dropout(context, hidden, options_.dropout)));
@@ -109,24 +108,21 @@ class TransformerEncoderLayer : public AttentionModule {
   }
 
   const EncoderLayerOptions options_;
-  const ModulePtr self_attn_, linear1_, linear2_, norm1_, norm2_, activation_;
+  const std::shared_ptr<AttentionModule> self_attn_;
+  const ModulePtr linear1_, linear2_, norm1_, norm2_, activation_;
 };
 
 }  // namespace
 
 Value AttentionModule::attend(ForwardContext& context, Value x, const AttentionCall& call) const {
-  const AttentionCall* const outer = std::exchange(context.attention, &call);
   try {
-    const Value y = forward(context, x);
-    context.attention = outer;
-    return y;
-  } catch (...) {
-    context.attention = outer;
-    throw;
+    return record_call(context, x, call);
+  } catch (const Error& error) {
+    throw with_place(context, error);
   }
 }
 
-ModulePtr multihead_attention(int64_t width, int64_t heads, double dropout, bool bias) {
+std::shared_ptr<AttentionModule> multihead_attention(int64_t width, int64_t heads, double dropout, bool bias) {
   return std::make_shared<MultiheadAttention>(width, heads, dropout, bias);
 }
 ModulePtr transformer_encoder_layer(const EncoderLayerOptions& options) {

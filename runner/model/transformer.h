@@ -20,11 +20,15 @@ class AttentionModule : public Group {
   Value attend(ForwardContext& context, Value x, const AttentionCall& call) const;
   // Whether a call may have keys and values of its own.
   virtual bool takes_keys() const = 0;
+
+ private:
+  virtual Value record_call(ForwardContext& context, Value x, const AttentionCall& call) const = 0;
+  Value record(ForwardContext& context, Value x) const final { return record_call(context, x, {}); }
 };
 
 // torch.nn.MultiheadAttention without the average of the weights in the result: in_proj_weight (3 E, E), in_proj_bias,
 // out_proj.weight, out_proj.bias. Throws Error(kRun) if the heads do not divide the width.
-ModulePtr multihead_attention(int64_t width, int64_t heads, double dropout, bool bias);
+std::shared_ptr<AttentionModule> multihead_attention(int64_t width, int64_t heads, double dropout, bool bias);
 
 struct EncoderLayerOptions {
   int64_t width, heads;

@@ -68,14 +68,16 @@ TEST(Lora, ModulesToSaveAreTrainedInFullAndHaveNoAdapter) {
 
 TEST(Lora, PatternsThatSelectNothingAreErrors) {
   constexpr const char* kRest =
-      " of the model; it is the path of one without .weight or .bias, or the end of it, and `runner parameters RECIPE` "
-      "lists all without model.lora";
+      "; expected the name of a parameter without .weight or .bias, or the end of such a name; `runner parameters "
+      "RECIPE` lists the names if you remove model.lora";
   for (const auto& [targets, saved, expected] : std::vector<std::tuple<Texts, Texts, std::string>>{
-           {{"query", "quary"}, {}, "model.lora.targets: 'quary' is no linear layer"},
-           {{"word_embeddings"}, {}, "model.lora.targets: 'word_embeddings' is no linear layer"},
-           {{"uery"}, {}, "model.lora.targets: 'uery' is no linear layer"},
-           {{"query"}, {"score"}, "model.lora.modules_to_save: 'score' is no module"},
-           {{"classifier"}, {"classifier"}, "model.lora.targets: 'classifier' is no linear layer"}})
+           {{"query", "quary"}, {}, "model.lora.targets: 'quary' is no linear layer of the model"},
+           {{"word_embeddings"}, {}, "model.lora.targets: 'word_embeddings' is no linear layer of the model"},
+           {{"uery"}, {}, "model.lora.targets: 'uery' is no linear layer of the model"},
+           {{"query"}, {"score"}, "model.lora.modules_to_save: 'score' is no module of the model"},
+           {{"classifier"},
+            {"classifier"},
+            "model.lora.targets: 'classifier' is no linear layer outside modules_to_save"}})
     EXPECT_EQ(support::thrown_text([&] { model_of(spec_of(schema::ModelType::kEncoder, targets, saved)); },
                                    ErrorKind::kRecipe),
               expected + kRest);

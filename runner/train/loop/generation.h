@@ -19,7 +19,7 @@ struct GenerationSpec {
   uint64_t seed = 0;
 };
 
-// What `generate` of a recipe asks for.
+// The options in `generate` of a recipe.
 GenerationSpec generation_of(const schema::Generate& spec, const schema::Recipe& recipe);
 // Returns the codec of the data of a recipe with `generate`. Throws Error(kRecipe), Error(kUsage) or Error(kData) if
 // the model cannot generate while it trains, or if the prompt is wrong.
@@ -29,7 +29,7 @@ struct Generated {
   std::vector<int32_t> prompt, tokens;  // tokens: new ones, without the end token
   std::string text;                     // of the new tokens
   bool ended = false;                   // by the end token
-  bool exceeds_context = false;         // the model has not seen the whole text for its last tokens
+  bool exceeds_context = false;         // the last tokens were computed from a part of the text
 };
 
 // Continues `prompt`, token by token. `on_text`: called with each part of the new text, in whole characters; may be

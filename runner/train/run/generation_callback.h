@@ -16,11 +16,11 @@ namespace runner::train {
 
 // Continues the prompt every `generate.every`, stores the text as an artifact and reports it. On rank 0 only.
 //
-// Copies the weights to a CPU device of its own, so that neither the training nor the model of its device is affected,
-// and the text is that of `runner generate` with the same weights and seed.
+// The texts are computed on a separate CPU device with a copy of the weights. So they do not change the training or the
+// figures of an emulated device, and they equal those of `runner generate` with the same weights and seed.
 class GenerationCallback final : public Callback {
  public:
-  // All arguments must outlive the object. Throws like check_generation().
+  // All arguments must outlive the object. Throws like checked_codec().
   GenerationCallback(const schema::Generate& spec, TrainState& state, RunRecord& record, Observer& observer);
 
   bool needs_results(const Progress& after) const override { return every_.due(state_.reached, after); }

@@ -166,8 +166,8 @@ Generated StoredModel::generate(const std::string& prompt, const GenerationSpec&
   warnings_.clear();
   if (made.exceeds_context)
     warnings_.push_back(
-        fmt::format("the text has {} tokens, but the model sees {}: its last tokens follow from the {} before "
-                    "them",
+        fmt::format("the text has {} tokens, but the context of the model is {}: the last tokens were computed from "
+                    "the {} tokens before them only",
                     std::ssize(made.prompt) + std::ssize(made.tokens), model.context(), model.context()));
   return made;
 }
