@@ -10,9 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/kernels/isa/loops.h"
 #include "backends/kernels/op_kernels.h"
-#include "backends/kernels/prepare.h"
+#include "backends/kernels/rows_io.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
@@ -31,7 +30,7 @@ struct Attention {
   int64_t units, chunks;
   int64_t mask_elems;  // to convert from 16-bit storage
 
-  bool is_native() const { return size_of(dtype) == size_of(compute_of(dtype)); }
+  bool is_native() const { return backends::is_native(dtype); }
   int64_t copies() const { return heads / groups; }  // heads of q per head of k
   int64_t q_elems() const { return batch * heads * tokens * width; }
   int64_t k_elems() const { return batch * groups * keys * width; }
@@ -134,7 +133,7 @@ class AttentionWorker {
     const RowBlock block = block_of(unit / (a_.heads * a_.blocks), unit / a_.blocks % a_.heads, unit % a_.blocks);
     load_head(block.sample * a_.groups + block.head / a_.copies());
     const int64_t at = offset(block);
-    T* const out = a_.is_native() ? result<T>(arguments_) + at : scratch_.out;
+    T* const out = place(at);
     if (block.keys == 0) {
       std::fill_n(out, block.rows * a_.width, T{0});
     } else {
@@ -144,7 +143,7 @@ class AttentionWorker {
       multiply(out, a_.width, {scratch_.scores, a_.stride(), 1}, {v_, a_.width, 1}, block.rows, a_.width, block.keys);
       attention_loops<T>().scale_rows(out, scratch_.factors, block.rows, a_.width);
     }
-    if (!a_.is_native()) write(at, scratch_.out, block.rows * a_.width);
+    store(at, block.rows * a_.width);
   }
 
   // Adds the gradients of a part of the blocks of one head of k and v to dk and dv.
@@ -178,15 +177,11 @@ class AttentionWorker {
 
   // Elements [first, first + n) of an operand as T.
   const T* read(int index, int64_t first, int64_t n, T* room) const {
-    const std::byte* source =
-        arguments_.operands[static_cast<size_t>(index)] + static_cast<size_t>(first) * size_of(a_.dtype);
-    if (a_.is_native()) return reinterpret_cast<const T*>(source);
-    loops().eltwise.load[static_cast<size_t>(a_.dtype)](room, source, 1, n);
-    return room;
+    return read_elements(arguments_.operands[static_cast<size_t>(index)], a_.dtype, first, n, room);
   }
-  void write(int64_t first, const T* values, int64_t n) const {
-    loops().eltwise.store[static_cast<size_t>(a_.dtype)](
-        arguments_.results[0] + static_cast<size_t>(first) * size_of(a_.dtype), values, n);
+  T* place(int64_t first) const { return place_of_elements(arguments_.results[0], a_.dtype, first, scratch_.out); }
+  void store(int64_t first, int64_t n) const {
+    if (!a_.is_native()) store_elements(arguments_.results[0], a_.dtype, first, scratch_.out, n);
   }
 
   void load_head(int64_t head) {
@@ -251,7 +246,7 @@ class AttentionWorker {
 
   void backward(const RowBlock& block, T* dk, T* dv) {
     const int64_t at = offset(block), elems = block.rows * a_.width, stride = a_.stride();
-    T* const dq = a_.is_native() ? result<T>(arguments_) + at : scratch_.out;
+    T* const dq = place(at);
     if (block.keys == 0) {
       std::fill_n(dq, elems, T{0});
     } else {
@@ -265,7 +260,7 @@ class AttentionWorker {
       multiply(dq, a_.width, of_scores, {k_, a_.width, 1}, block.rows, a_.width, block.keys);
       attention_loops<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), elems);
     }
-    if (!a_.is_native()) write(at, scratch_.out, elems);
+    store(at, elems);
   }
 
   void row_gradient(const RowBlock& block, int64_t r) {
@@ -308,11 +303,8 @@ struct AttentionShared {
 template <class T>
 const T* wide_mask(const Attention& a, const KernelArguments& arguments) {
   if (a.spec.mask < 0) return nullptr;
-  const auto* mask = operand<T>(arguments, static_cast<size_t>(a.spec.mask));
-  if (a.is_native()) return mask;
-  T* const wide = AttentionShared<T>(a, arguments.scratch).mask;
-  loops().eltwise.load[static_cast<size_t>(a.dtype)](wide, mask, 1, a.mask_elems);
-  return wide;
+  return read_elements(arguments.operands[static_cast<size_t>(a.spec.mask)], a.dtype, 0, a.mask_elems,
+                       AttentionShared<T>(a, arguments.scratch).mask);
 }
 
 // Calls body(worker, unit) for each unit.
@@ -341,8 +333,7 @@ void add_parts(const Attention& a, const KernelArguments& arguments, T* sums, in
   const auto add = loops().eltwise.apply[static_cast<size_t>(Op::kAdd)][static_cast<size_t>(kCompute)];
   for (int64_t part = 1; part < a.parts; ++part) add(sum, sum, sum + part * 2 * elems, nullptr, elems);
   const int64_t at = a.q_elems() + side * a.k_elems() + head * elems;
-  loops().eltwise.store[static_cast<size_t>(a.dtype)](arguments.results[0] + static_cast<size_t>(at) * size_of(a.dtype),
-                                                      sum, elems);
+  store_elements(arguments.results[0], a.dtype, at, sum, elems);
 }
 
 template <class T>

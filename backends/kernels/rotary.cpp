@@ -4,35 +4,19 @@
 
 #include <fmt/format.h>
 
-#include "backends/kernels/isa/loops.h"
 #include "backends/kernels/op_kernels.h"
-#include "backends/kernels/prepare.h"
+#include "backends/kernels/rows_io.h"
 #include "backends/tensor/alignment.h"
 
 namespace runner::backends {
 
 namespace {
 
-bool is_native(DType dtype) {
-  return size_of(dtype) == size_of(compute_of(dtype));
-}
-
-// Elements [first, first + n) of storage as T: in place, or converted in `room`.
-template <class T>
-const T* read_row(const std::byte* data, DType dtype, int64_t first, int64_t n, T* room) {
-  const std::byte* const source = data + static_cast<size_t>(first) * size_of(dtype);
-  if (is_native(dtype)) return reinterpret_cast<const T*>(source);
-  loops().eltwise.load[static_cast<size_t>(dtype)](room, source, 1, n);
-  return room;
-}
-
 // Calls write(out), where `out` becomes elements [first, first + n) of storage.
 template <class T, class Write>
 void write_row(std::byte* data, DType dtype, int64_t first, int64_t n, T* room, const Write& write) {
-  std::byte* const target = data + static_cast<size_t>(first) * size_of(dtype);
-  if (is_native(dtype)) return write(reinterpret_cast<T*>(target));
-  write(room);
-  loops().eltwise.store[static_cast<size_t>(dtype)](target, room, n);
+  write(place_of_elements(data, dtype, first, room));
+  if (!is_native(dtype)) store_elements(data, dtype, first, room, n);
 }
 
 struct RotaryTable {
@@ -49,7 +33,7 @@ void fill_table(const RotaryTable& t, const KernelArguments& arguments) {
   const auto* positions = operand<int64_t>(arguments, 0);
   arguments.pool.parallel_for(t.chunks, [&](int64_t chunk) {
     T* const room = reinterpret_cast<T*>(arguments.scratch + static_cast<size_t>(chunk) * t.row_bytes());
-    const T* const frequencies = read_row(arguments.operands[1], t.dtype, 0, t.half, room + 2 * t.half);
+    const T* const frequencies = read_elements(arguments.operands[1], t.dtype, 0, t.half, room + 2 * t.half);
     const IndexRange<int64_t> range = part_of(t.positions, chunk, t.chunks);
     for (int64_t p = range.begin; p < range.end; ++p)
       write_row(arguments.results[0], t.dtype, p * 2 * t.half, 2 * t.half, room, [&](T* row) {
@@ -103,8 +87,8 @@ void run_rotary(const Rotary& r, const KernelArguments& arguments) {
     const IndexRange<int64_t> range = part_of(r.rows, chunk, r.chunks);
     for (int64_t row = range.begin; row < range.end; ++row) {
       const int64_t at = row / (r.heads * r.tokens) * r.table_sample + row % r.tokens * r.width;
-      const T* const cos = read_row(arguments.operands[1], r.table_dtype, at, r.width, room + r.width);
-      const T* const x = read_row(arguments.operands[0], r.dtype, row * r.width, r.width, room);
+      const T* const cos = read_elements(arguments.operands[1], r.table_dtype, at, r.width, room + r.width);
+      const T* const x = read_elements(arguments.operands[0], r.dtype, row * r.width, r.width, room);
       write_row(arguments.results[0], r.dtype, row * r.width, r.width, room,
                 [&](T* out) { rotate(x, cos, cos + r.width / 2, out, r.width / 2, r.inverse ? T{-1} : T{1}); });
     }

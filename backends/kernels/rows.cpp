@@ -1,5 +1,5 @@
-// Softmax, cross-entropy, layer normalisation and ranks of labels over the last axis: chunks of rows, and conversion of
-// 16-bit storage to f32 block by block.
+// Softmax, cross-entropy, norms, the largest values and ranks of labels over the last axis: chunks of rows, and
+// conversion of 16-bit storage to f32 block by block.
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,9 @@
 #include <fmt/format.h>
 
 #include "backends/ir/program.h"
-#include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/scalar_ops.h"
 #include "backends/kernels/op_kernels.h"
-#include "backends/kernels/prepare.h"
+#include "backends/kernels/rows_io.h"
 #include "backends/tensor/alignment.h"
 #include "schema/base/error.h"
 
@@ -45,7 +44,6 @@ struct Rows {
   bool has_weights = false;
   int wide_operands = 0;  // number of operands of (rows, cols)
 
-  bool is_native() const { return size_of(dtype) == size_of(compute_of(dtype)); }
   int64_t block_rows() const { return std::max<int64_t>(kBlockElems / std::max<int64_t>(cols, 1), 1); }
   // Scratch for a block of rows, and for one value per row or column.
   size_t wide_bytes() const { return padded(block_rows() * cols); }
@@ -64,37 +62,33 @@ class Block {
 
   // Scratch of one chunk: wide operands, the wide result, and narrow operands.
   static size_t scratch_bytes(const Rows& rows) {
-    return rows.is_native() ? 0
-                            : static_cast<size_t>(rows.wide_operands + 1) * rows.wide_bytes() + 4 * rows.narrow_bytes();
+    return is_native(rows.dtype)
+               ? 0
+               : static_cast<size_t>(rows.wide_operands + 1) * rows.wide_bytes() + 4 * rows.narrow_bytes();
   }
 
   // Returns elements [first, first + n) of an operand.
   const T* read(size_t index, int64_t first, int64_t n) {
-    const std::byte* source = arguments_.operands[index] + static_cast<size_t>(first) * size_of(rows_.dtype);
-    if (rows_.is_native()) return reinterpret_cast<const T*>(source);
-    T* target = take(n);
-    loops().eltwise.load[static_cast<size_t>(rows_.dtype)](target, source, 1, n);
-    return target;
+    return read_elements(arguments_.operands[index], rows_.dtype, first, n, take(n));
   }
   // Returns where to write elements [first, first + n) of the result; commit() stores them.
   T* write(int64_t first, int64_t n) {
-    std::byte* target = arguments_.results[0] + static_cast<size_t>(first) * size_of(rows_.dtype);
-    if (rows_.is_native()) return reinterpret_cast<T*>(target);
-    pending_ = {target, take(n), n};
-    return pending_.values;
+    written_ = {first, n, place_of_elements(arguments_.results[0], rows_.dtype, first, take(n))};
+    return written_.values;
   }
   void commit() {
-    if (!rows_.is_native())
-      loops().eltwise.store[static_cast<size_t>(rows_.dtype)](pending_.target, pending_.values, pending_.n);
+    if (!is_native(rows_.dtype))
+      store_elements(arguments_.results[0], rows_.dtype, written_.first, written_.values, written_.n);
   }
 
  private:
-  struct Pending {
-    std::byte* target;
+  struct Written {
+    int64_t first, n;
     T* values;
-    int64_t n;
   };
+  // Returns scratch for converted elements; null if elements are not converted.
   T* take(int64_t n) {
+    if (is_native(rows_.dtype)) return nullptr;
     T* place = reinterpret_cast<T*>(free_);
     free_ += Rows::padded(n);
     return place;
@@ -103,7 +97,7 @@ class Block {
   const Rows& rows_;
   const KernelArguments& arguments_;
   std::byte* free_;
-  Pending pending_{};
+  Written written_{};
 };
 
 // Calls body(block, first row, rows) for each block of each chunk.
@@ -159,7 +153,7 @@ void cross_entropy(const Rows& rows, const KernelArguments& arguments) {
   });
 }
 
-// ---- layer normalisation -------------------------------------------------------------------------------------------
+// ---- layer norm and RMS norm ---------------------------------------------------------------------------------------
 
 // Whether the op sums over rows: the gradient of the weight.
 bool sums_rows(Op op) {
@@ -167,7 +161,7 @@ bool sums_rows(Op op) {
 }
 
 template <class T>
-LayerNormRows<T> layer_norm_rows(const Rows& rows, Block<T>& block, int64_t first, int64_t n) {
+LayerNormRows<T> norm_rows(const Rows& rows, Block<T>& block, int64_t first, int64_t n) {
   const auto wide = [&](size_t index) { return block.read(index, first * rows.cols, n * rows.cols); };
   LayerNormRows<T> in{
       .x = wide(0), .gamma = nullptr, .beta = nullptr, .grad = nullptr, .rows = n, .width = rows.cols, .eps = rows.eps};
@@ -179,21 +173,21 @@ LayerNormRows<T> layer_norm_rows(const Rows& rows, Block<T>& block, int64_t firs
 }
 
 template <class T>
-void layer_norm(const Rows& rows, const KernelArguments& arguments) {
+void norm(const Rows& rows, const KernelArguments& arguments) {
   const RowLoops<T>& table = row_loops<T>();
   const auto loop = rows.op == Op::kLayerNorm        ? table.layer_norm
                     : rows.op == Op::kLayerNormGradX ? table.layer_norm_grad_x
                     : rows.op == Op::kRmsNorm        ? table.rms_norm
                                                      : table.rms_norm_grad_x;
   for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
-    const LayerNormRows<T> in = layer_norm_rows(rows, block, first, n);
+    const LayerNormRows<T> in = norm_rows(rows, block, first, n);
     loop(in, block.write(first * rows.cols, n * rows.cols));
   });
 }
 
 // Each chunk sums its rows in accumulators after the scratch of the blocks; then the chunks are added in order.
 template <class T>
-void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
+void norm_grad_weight(const Rows& rows, const KernelArguments& arguments) {
   auto* sums =
       reinterpret_cast<double*>(arguments.scratch + static_cast<size_t>(rows.chunks) * Block<T>::scratch_bytes(rows));
   const auto loop =
@@ -204,7 +198,7 @@ void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
     const IndexRange<int64_t> range = part_of(rows.rows, chunk, rows.chunks);
     for (int64_t first = range.begin; first < range.end; first += rows.block_rows()) {
       Block<T> block(rows, arguments, chunk);
-      loop(layer_norm_rows(rows, block, first, std::min(rows.block_rows(), range.end - first)), sum);
+      loop(norm_rows(rows, block, first, std::min(rows.block_rows(), range.end - first)), sum);
     }
   });
   loops().reduce.fold_rows[ReduceLoops::kSum][static_cast<size_t>(Compute::kF64)](
@@ -224,8 +218,7 @@ void label_rank(const Rows& rows, const KernelArguments& arguments) {
   });
 }
 
-// ---- the largest values
-// ----------------------------------------------------------------------------------------------
+// ---- the largest values --------------------------------------------------------------------------------------------
 
 // Whether value i of a row is larger than value k: NaN is larger than any number; of equal values the first is larger.
 template <class T>
@@ -307,13 +300,13 @@ Kernel prepare_top_k(const KernelRequest& request) {
   return make_rows_kernel<run_rows<top_k<float>, top_k<double>>>(rows);
 }
 
-Kernel prepare_layer_norm(const KernelRequest& request) {
+Kernel prepare_norm(const KernelRequest& request) {
   Rows rows = make_rows(request, 0.4);
   rows.eps = unpack_f64(request.attrs[0]);
-  if (!sums_rows(request.op)) return make_rows_kernel<run_rows<layer_norm<float>, layer_norm<double>>>(rows);
+  if (!sums_rows(request.op)) return make_rows_kernel<run_rows<norm<float>, norm<double>>>(rows);
   rows.chunks = std::max<int64_t>(rows.chunks, 1);
   const size_t sums = static_cast<size_t>(rows.chunks * rows.cols) * sizeof(double);
-  return make_rows_kernel<run_rows<layer_norm_grad_gamma<float>, layer_norm_grad_gamma<double>>>(rows, sums);
+  return make_rows_kernel<run_rows<norm_grad_weight<float>, norm_grad_weight<double>>>(rows, sums);
 }
 
 }  // namespace
@@ -440,7 +433,7 @@ RowMoments moments(const Call& call, const Tensor& x, int64_t r) {
   return m;
 }
 
-void layer_norm_loop(const Call& call, Operands in, Tensor& out) {
+void norm_loop(const Call& call, Operands in, Tensor& out) {
   const int64_t width = out.shape().back();
   for (int64_t r = 0; r < out.rows(); ++r) {
     const RowMoments m = moments(call, in[0], r);
@@ -450,7 +443,7 @@ void layer_norm_loop(const Call& call, Operands in, Tensor& out) {
 }
 
 // dx = rstd · (gγ − mean(gγ) − x̂ · mean(gγ · x̂))
-void layer_norm_grad_x_loop(const Call& call, Operands in, Tensor& out) {
+void norm_grad_x_loop(const Call& call, Operands in, Tensor& out) {
   const int64_t width = out.shape().back();
   for (int64_t r = 0; r < out.rows(); ++r) {
     const RowMoments m = moments(call, in[0], r);
@@ -464,7 +457,7 @@ void layer_norm_grad_x_loop(const Call& call, Operands in, Tensor& out) {
   }
 }
 
-void layer_norm_grad_gamma_loop(const Call& call, Operands in, Tensor& out) {
+void norm_grad_weight_loop(const Call& call, Operands in, Tensor& out) {
   const int64_t width = out.shape().back();
   std::fill(out.values.begin(), out.values.end(), 0);
   for (int64_t r = 0; r < in[0].rows(); ++r) {
@@ -483,16 +476,14 @@ constexpr OpKernels op_kernels::kCrossEntropy = {.reference = reference::cross_e
 constexpr OpKernels op_kernels::kCrossEntropyGrad = {.reference = reference::cross_entropy_grad_loop,
                                                      .prepare = prepare_cross_entropy};
 constexpr OpKernels op_kernels::kLabelRank = {.reference = reference::label_rank_loop, .prepare = prepare_label_rank};
-constexpr OpKernels op_kernels::kLayerNorm = {.reference = reference::layer_norm_loop, .prepare = prepare_layer_norm};
-constexpr OpKernels op_kernels::kLayerNormGradX = {.reference = reference::layer_norm_grad_x_loop,
-                                                   .prepare = prepare_layer_norm};
-constexpr OpKernels op_kernels::kLayerNormGradGamma = {.reference = reference::layer_norm_grad_gamma_loop,
-                                                       .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kLayerNorm = {.reference = reference::norm_loop, .prepare = prepare_norm};
+constexpr OpKernels op_kernels::kLayerNormGradX = {.reference = reference::norm_grad_x_loop, .prepare = prepare_norm};
+constexpr OpKernels op_kernels::kLayerNormGradGamma = {.reference = reference::norm_grad_weight_loop,
+                                                       .prepare = prepare_norm};
 constexpr OpKernels op_kernels::kTopK = {.reference = reference::top_k_loop, .prepare = prepare_top_k};
-constexpr OpKernels op_kernels::kRmsNorm = {.reference = reference::layer_norm_loop, .prepare = prepare_layer_norm};
-constexpr OpKernels op_kernels::kRmsNormGradX = {.reference = reference::layer_norm_grad_x_loop,
-                                                 .prepare = prepare_layer_norm};
-constexpr OpKernels op_kernels::kRmsNormGradWeight = {.reference = reference::layer_norm_grad_gamma_loop,
-                                                      .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kRmsNorm = {.reference = reference::norm_loop, .prepare = prepare_norm};
+constexpr OpKernels op_kernels::kRmsNormGradX = {.reference = reference::norm_grad_x_loop, .prepare = prepare_norm};
+constexpr OpKernels op_kernels::kRmsNormGradWeight = {.reference = reference::norm_grad_weight_loop,
+                                                      .prepare = prepare_norm};
 
 }  // namespace runner::backends

@@ -124,8 +124,7 @@ optimizer: {type: adamw, lr: 0.01}
 train: {steps: 4, clip_grad_norm: 1}
 )";
 
-// ---- LoRA
-// ------------------------------------------------------------------------------------------------------------
+// ---- LoRA ----------------------------------------------------------------------------------------------------------
 
 class LoraTraining : public FineTuning {
  protected:
@@ -212,6 +211,19 @@ TEST_F(LoraTraining, MergedWeightsComputeTheSame) {
   EXPECT_GT(std::fabs(first_loss("whole.safetensors", "model.lora.alpha=2") - expected), 1e-4) << "adapters are read";
 }
 
+// PEFT selects each layer whose path ends with a target, so `c_attn` alone would select both layers.
+TEST_F(LoraTraining, AdapterOfSomeLayersNamesTheirPaths) {
+  const std::string targets = "model.lora.targets=['*.0.attn.c_attn']";
+  const Weights trained = weights({targets});
+  EXPECT_EQ(std::ranges::count_if(trained, [](const auto& section) { return is_adapter(section.first); }), 2);
+  const store::LoadedState state = newest_state();
+  const schema::Recipe recipe = schema::read_recipe(path("recipe.yaml").string(), std::span(&targets, 1)).recipe;
+  export_adapter({.state = state, .recipe = &recipe}, path("adapter").string());
+  const support::Json config = support::Json::parse(*read_file(path("adapter/adapter_config.json").string()));
+  EXPECT_EQ(config["target_modules"], support::Json::parse(R"(["transformer.h.0.attn.c_attn"])"));
+  EXPECT_EQ(config["task_type"].text(), "CAUSAL_LM");
+}
+
 TEST_F(LoraTraining, AdapterHasTheTensorsAndSettingsOfPeft) {
   const testing::Golden item = testing::Golden::load("encoders.json").find("lora");
   write_table();
@@ -247,8 +259,7 @@ TEST_F(LoraTraining, AdapterHasTheTensorsAndSettingsOfPeft) {
   EXPECT_EQ(config["task_type"].text(), "SEQ_CLS");
 }
 
-// ---- recomputed blocks
-// -----------------------------------------------------------------------------------------------
+// ---- recomputed blocks ---------------------------------------------------------------------------------------------
 
 TEST_F(FineTuning, RecomputedBlocksGiveTheSameBits) {
   write_table();
