@@ -73,6 +73,13 @@ const std::string* word_of_no_value(const ConfigKey& key) {
   return nullptr;
 }
 
+// "gpt, llama or encoder".
+std::string names_of_pretrained_types() {
+  std::vector<std::string> names;
+  for (const schema::ModelType type : pretrained_types()) names.emplace_back(name_of(type));
+  return schema::join_or(names);
+}
+
 void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
   std::vector<std::string> names = data.class_names;
   if (names.empty()) names = class_names_of(pretrained_config(spec));
@@ -94,7 +101,7 @@ std::string hub_config_text(const schema::ReadResult& recipe, const data::Encodi
   const ModelDef* const model = find_model(spec.type);
   RUN_CHECK(model != nullptr && model->pretrained != nullptr, ErrorKind::kUsage,
             "a folder for transformers needs a model of type {}, but this one is of type {}; write FILE.safetensors",
-            schema::join_or(pretrained_types()), name_of(spec.type));
+            names_of_pretrained_types(), name_of(spec.type));
   const PretrainedDef& def = model->pretrained();
   const SizesByField sizes = def.sizes(spec, data);
   const HubHead head = def.head_of(spec);

@@ -73,11 +73,11 @@ int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view na
   return spec.layers - layer;
 }
 
-std::vector<std::string> pretrained_types() {
-  std::vector<std::string> names;
+std::vector<schema::ModelType> pretrained_types() {
+  std::vector<schema::ModelType> types;
   for (const ModelDef* const def : kModels)
-    if (def->pretrained != nullptr) names.emplace_back(name_of(def->type));
-  return names;
+    if (def->pretrained != nullptr) types.push_back(def->type);
+  return types;
 }
 
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {

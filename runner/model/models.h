@@ -1,7 +1,6 @@
 // Builds the model of a recipe.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +23,8 @@ void check_model(const schema::ModelSpec& spec, const data::Encoding& data, bool
 // for the first one, spec.layers + 1 for embeddings.
 int64_t distance_from_outputs(const schema::ModelSpec& spec, std::string_view name);
 
-// Names of the types that model.pretrained reads.
-std::vector<std::string> pretrained_types();
+// The types whose checkpoints model.pretrained reads.
+std::vector<schema::ModelType> pretrained_types();
 
 // Builds a model that check_model() accepts.
 Model build_model(const schema::ModelSpec& spec, const data::Encoding& data);

@@ -52,9 +52,7 @@ bool are_equal(const json::Value& a, const json::Value& b) {
 
 // Whether a key that is not in the table may change what a model computes.
 bool may_change_results(std::string_view key) {
-  constexpr std::string_view kPatterns[] = {"rope_*",         "*scal*",         "*sliding_window*",     "alibi",
-                                            "attention_bias", "attention_type", "quantization_config*", "multi_query"};
-  return std::ranges::any_of(kPatterns, [&](std::string_view pattern) { return matches(pattern, key); });
+  return std::ranges::any_of(kKeysOfResults, [&](std::string_view pattern) { return matches(pattern, key); });
 }
 
 void check_fixed(const PretrainedDef& def, const PretrainedFiles& files, const json::Value& config) {

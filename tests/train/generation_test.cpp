@@ -1,4 +1,5 @@
 // Samples of a run: when they are made, that they change nothing else, and that a stored model makes the same.
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -115,6 +116,21 @@ TEST_F(SamplesTest, OfAResumedRunAreThoseOfAnUninterruptedOne) {
   second.resume = interrupted.run;
   train(kLettersRecipe + kEveryThirdStep, second);
   EXPECT_EQ(samples(), whole);
+}
+
+// A step of this size makes weights whose products are not finite.
+TEST_F(SamplesTest, OfWeightsThatCannotGenerateAreWarnings) {
+  Options options;
+  options.overrides = {"optimizer.lr=1e30", "train.steps=1", "generate.every=1 step"};
+  const RunResult result = train(kLettersRecipe + kEveryThirdStep, options);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(samples().empty());
+  const std::vector<std::string> warnings = events("warning");
+  EXPECT_TRUE(std::ranges::any_of(warnings, [](const std::string& text) {
+    return text.find(
+               "no text could be generated at step 1: the model's logits of the next token are not finite; its "
+               "training may have diverged") != std::string::npos;
+  })) << fmt::format("{}", fmt::join(warnings, "\n"));
 }
 
 TEST_F(SamplesTest, NeedALanguageModelAndAPromptThatItKnows) {

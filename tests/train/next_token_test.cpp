@@ -32,6 +32,14 @@ class Language {
   }
 
   NextToken next() { return {trainer_.builder(), device_, evaluated_weights(trainer_)}; }
+  void negate_weights() {
+    for (backends::Buffer* const buffer : evaluated_weights(trainer_)) {
+      std::vector<float> values(buffer->bytes() / sizeof(float));
+      device_.read(*buffer, 0, std::as_writable_bytes(std::span(values)));
+      for (float& value : values) value = -value;
+      device_.write(*buffer, 0, std::as_bytes(std::span(values)));
+    }
+  }
   data::TextCodec codec() const { return {data_.encoding, recipe_.data}; }
   int64_t vocabulary() const { return data_.encoding.vocabulary; }
 
@@ -118,7 +126,7 @@ TEST_F(LettersTest, LongerOnesThanTheCacheBeginAgain) {
   }
 }
 
-TEST_F(LettersTest, AnotherTextOrOtherWeightsUseNoOldKeys) {
+TEST_F(LettersTest, AnotherTextUsesNoOldKeys) {
   Language language(recipe(kSmallGpt, 32));
   NextToken next = language.next(), other = language.next();
   const std::vector<int32_t> first{1, 2, 3, 4}, second{1, 2, 9, 4, 5};
@@ -126,8 +134,20 @@ TEST_F(LettersTest, AnotherTextOrOtherWeightsUseNoOldKeys) {
   next.logits_after(first);
   expect_near(next.logits_after(second), other.logits_after(second), 0);
   const std::vector<int32_t> shorter{1, 2};
-  other.forget();
   expect_near(next.logits_after(shorter), other.logits_after(shorter), 0);
+}
+
+TEST_F(LettersTest, OtherWeightsUseNoOldKeysAfterForget) {
+  Language language(recipe(kSmallGpt, 32));
+  NextToken kept = language.next(), next = language.next(), whole = language.next();
+  const std::vector<int32_t> text{1, 2, 3, 4};
+  kept.logits_after(std::span(text).first(3));
+  next.logits_after(std::span(text).first(3));
+  language.negate_weights();
+  next.forget();
+  const auto expected = whole.logits_after(text);
+  expect_near(next.logits_after(text), expected, 0);
+  EXPECT_FALSE(std::ranges::equal(kept.logits_after(text), expected)) << "the cached keys are of other weights";
 }
 
 TEST_F(LettersTest, OfPaddedVocabulariesHaveNoTokensWithoutText) {

@@ -67,6 +67,14 @@ TEST(TokenChances, OfEqualLogitsTheLowerIdIsLikelier) {
   EXPECT_EQ(tokens(logits, {.top_p = 0.5}), (std::vector<int32_t>{1, 2}));
 }
 
+// Four tokens of probability 1/4: the sums before them are 0, 1/4, 1/2 and 3/4, without rounding.
+TEST(TokenChances, TopPLeavesOutATokenIfTheSumBeforeItIsExactlyP) {
+  const std::array<float, 4> logits{3, 3, 3, 3};
+  EXPECT_EQ(tokens(logits, {.top_p = 0.25}), (std::vector<int32_t>{0}));
+  EXPECT_EQ(tokens(logits, {.top_p = 0.5}), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(tokens(logits, {.top_p = std::nextafter(0.5, 1)}), (std::vector<int32_t>{0, 1, 2}));
+}
+
 TEST(TokenChances, ExtremeTemperaturesAreFinite) {
   const std::array<float, 3> logits{1, 1.5F, -std::numeric_limits<float>::infinity()};
   const std::map<int32_t, double> cold = probabilities(logits, {.temperature = 1e-300});

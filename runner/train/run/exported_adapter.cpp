@@ -71,9 +71,8 @@ Names saved_modules(const schema::ModelSpec& spec, const Parameters& parameters)
 std::string adapter_config_text(const schema::ModelSpec& spec, const Parameters& parameters) {
   const schema::Lora& lora = *spec.lora;
   const nn::PretrainedDef& def = nn::find_model(spec.type)->pretrained();
-  const std::string task = def.head_of(spec).peft_task;
   return json::text(json::Object{
-      {"base_model_name_or_path", spec.pretrained.empty() ? json::Value() : json::Value(spec.pretrained)},
+      {"base_model_name_or_path", json::or_null(spec.pretrained)},
       {"bias", "none"},
       {"fan_in_fan_out", !def.conv1d.empty()},
       {"inference_mode", true},
@@ -84,7 +83,7 @@ std::string adapter_config_text(const schema::ModelSpec& spec, const Parameters&
       {"peft_type", "LORA"},
       {"r", lora.rank},
       {"target_modules", json::list_of(target_modules(spec, parameters))},
-      {"task_type", task.empty() ? json::Value() : json::Value(task)},
+      {"task_type", json::or_null(def.head_of(spec).peft_task)},
       {"use_rslora", false},
   });
 }
