@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/base/suggest.h"
 #include "schema/recipe/check_context.h"
 #include "schema/recipe/field_words.h"
 
@@ -46,6 +47,13 @@ void check_sizes_of_transformer(const CheckContext& c) {
             "set it, or remove model.new_head");
 }
 
+// Returns the model types that a key applies to.
+std::vector<std::string> types_with(std::string_view key) {
+  for (const auto& [path, values] : find_fields(key)[0].when)
+    if (path == "model.type") return {values.begin(), values.end()};
+  return {};
+}
+
 void check_lora(const CheckContext& c) {
   constexpr std::string_view kLora = "model.lora", kType = "model.type";
   if (!c.complete || !c.has(kLora) || c.broken(kType)) return;
@@ -53,7 +61,7 @@ void check_lora(const CheckContext& c) {
   if (!c.applies(kLora)) {
     c.fault(ErrorId::kIgnoredOption, kLora,
             fmt::format("{} is ignored with {}: {}", kLora, kType, c.settings.text(kType).value_or("hook")),
-            "remove it; it needs model.type: gpt, llama or encoder");
+            fmt::format("remove it; it needs model.type: {}", join_or(types_with(kLora))));
   } else if (!has("model.pretrained") && !has("model.init_from")) {
     c.fault(ErrorId::kNeedsOption, kLora, "model.lora needs weights to freeze",
             "set model.pretrained or model.init_from");

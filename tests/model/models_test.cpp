@@ -9,6 +9,7 @@
 #include "runner/model/model_def.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_table.h"
+#include "schema/recipe/models.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/model/recording.h"
@@ -440,6 +441,27 @@ TEST(ModelDefs, EveryTypeThatWorksHasOne) {
     const bool needed = choices[i].works && choices[i].name != "hook";
     EXPECT_EQ(find_model(static_cast<schema::ModelType>(i)) != nullptr, needed) << choices[i].name;
   }
+}
+
+// The types that fields.yaml lists for a key are those whose definition has what the key needs.
+TEST(ModelDefs, KeysApplyToTheTypesThatHaveWhatTheyNeed) {
+  const auto types_of = [](std::string_view key) {
+    const schema::Condition& of_type = schema::find_fields(key)[0].when[0];
+    EXPECT_EQ(of_type.path, "model.type") << key;
+    return Texts(of_type.values.begin(), of_type.values.end());
+  };
+  Texts transformers, pretrained;
+  for (size_t i = 0; i < schema::kChoices<schema::ModelType>; ++i) {
+    const auto type = static_cast<schema::ModelType>(i);
+    const ModelDef* const def = find_model(type);
+    const bool is_transformer = def != nullptr && def->transformer != nullptr;
+    if (is_transformer) transformers.emplace_back(name_of(type));
+    EXPECT_TRUE(is_transformer || !schema::predicts_next_token(type)) << name_of(type);
+  }
+  for (const schema::ModelType type : pretrained_types()) pretrained.emplace_back(name_of(type));
+  EXPECT_EQ(types_of("model.layers"), transformers);
+  EXPECT_EQ(types_of("model.pretrained"), pretrained);
+  EXPECT_EQ(types_of("model.lora"), pretrained);
 }
 
 ModulePtr no_module(const ModelSpec&, const data::Encoding&) {
