@@ -1,13 +1,13 @@
-// Masked language modelling, as BERT is trained: which tokens of a sample have a label, and what the model sees there.
+// Masked language modelling, as BERT is trained: selects tokens of a sample, replaces most of them, and labels them.
 //
-// Each token is selected with a probability, or each word with all its tokens. Special tokens never are. The label of a
-// selected token is the token; others have kNoLabel. Of the selected tokens, each by itself, 80 % become the mask
-// token, 10 % a random token of the tokenizer's vocabulary, special ones included, and 10 % stay. Source: Devlin et
-// al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019, section 3.1; DataCollatorForLanguageModeling and
-// DataCollatorForWholeWordMask of transformers.
+// Each token, or with whole_word each word, is selected with a fixed probability; special tokens are never selected.
+// The label of a selected token is its id; all other tokens have the label kNoLabel. Each selected token becomes the
+// mask token with probability 0.8, becomes a random token of the vocabulary, which may be a special token, with
+// probability 0.1, and stays otherwise. Source: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers",
+// 2019, section 3.1; DataCollatorForLanguageModeling and DataCollatorForWholeWordMask of transformers.
 //
-// The choices are a pure function of (seed, epoch, row of the data, position): ranks, batches and resuming have no
-// effect. All functions are thread-safe.
+// The result is a pure function of (seed, epoch, row of the data, position): ranks, batches and resuming do not change
+// it. All functions are thread-safe.
 #pragma once
 
 #include <cstdint>

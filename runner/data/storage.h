@@ -67,7 +67,7 @@ struct TokenText {
   std::vector<uint32_t> ids;           // empty for a stream, and if the tokens are in a file
   int64_t stride = 0;                  // 0 if the data is no such text
   std::optional<TokenFile> file = {};  // with tokens: ids
-  int64_t planned = 0;                 // number of tokens if they are not there yet, and are read as 0
+  int64_t planned = 0;                 // tokens of a file that does not exist yet, read as 0
 
   // Writes the tokens from `at` on.
   void read(int64_t at, std::span<int64_t> out) const;
@@ -112,7 +112,8 @@ struct Storage {
   LabelCounts label_counts;           // of the same labels
   LargeArray<float> targets;          // (samples, outputs)
   bool targets_are_features = false;  // then `targets` is empty
-  // As in Encoding. Then `classes` has the labels of prepared arrays, or is empty: they follow from the tokens.
+  // As in Encoding. If it is not kNone, `classes` contains the labels of prepared arrays; it is empty if the labels are
+  // computed from the tokens.
   TokenLabels token_labels = TokenLabels::kNone;
   int64_t outputs = 0;                                  // number of classes, or of targets per sample
   std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()

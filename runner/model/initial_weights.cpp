@@ -81,7 +81,7 @@ std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, co
   return rows;
 }
 
-// `wanted`, `got`: shapes of a parameter of the output layer, by the data and in the file.
+// Checks the number of classes. Shapes of a parameter of the output layer: `wanted` by the data, `got` in the file.
 void check_class_count(const std::vector<std::string>& classes, const Shape& wanted, const Shape& got,
                        const PretrainedFiles& files) {
   if (got.rank() == 0 || wanted[0] == got[0]) return;
@@ -194,7 +194,7 @@ std::string InitialWeights::names_text() const {
   return formats::tensor_names_text(names);
 }
 
-// The advice if the file has the parameter under a prefix: wrappers such as DataParallel and torch.compile add one.
+// Returns the hint if the file has the parameter with a prefix, as wrappers such as DataParallel and torch.compile add.
 std::string InitialWeights::prefix_hint(const WeightSource& source, const std::string& parameter) const {
   const auto found =
       std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.name.ends_with("." + parameter); });
