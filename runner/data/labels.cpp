@@ -105,6 +105,30 @@ void find_names(Encoding& encoding, const Storage& train, const Storage* eval) {
   encoding.outputs = std::ssize(encoding.class_names);
 }
 
+// Sets the classes of data.classes. Numbers that are not among them are positions in the list.
+void declare_classes(Encoding& encoding, std::span<const std::string> declared, const Storage& train) {
+  encoding.class_names.assign(declared.begin(), declared.end());
+  encoding.outputs = std::ssize(encoding.class_names);
+  if (!train.class_names.empty()) return;
+  std::vector<int64_t>& values = encoding.class_values;
+  for (const std::string& name : declared)
+    if (const auto number = parse_whole(name)) values.push_back(*number);
+  if (std::ssize(values) == encoding.outputs) return;
+  values.resize(declared.size());
+  std::iota(values.begin(), values.end(), 0);
+}
+
+void check_declared(std::span<const std::string> declared, const Storage& train) {
+  std::set<std::string_view> names;
+  for (const std::string& name : declared)
+    RUN_CHECK(names.insert(name).second, ErrorKind::kRecipe, "data.classes has {} twice", in_quotes(name));
+  RUN_CHECK(declared.empty() || has_labels(train), ErrorKind::kRecipe,
+            "data.classes has names of classes, but the labels of the data are {}; remove it",
+            train.rule                                 ? "synthetic"
+            : train.token_labels != TokenLabels::kNone ? "tokens"
+                                                       : "no classes");
+}
+
 // Whether an encoding has a class for each label.
 bool knows(const Encoding& known, const Storage& storage) {
   if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.predicts_tokens()) return false;
@@ -195,7 +219,8 @@ std::optional<int64_t> LabelMap::find(std::string_view text) const {
 }
 
 void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
-                   const Encoding* known) {
+                   std::span<const std::string> declared, const Encoding* known) {
+  check_declared(declared, train);
   encoding.ignore_index = encoding.ignored_label = ignore_index;
   if (encoding.predicts_tokens() && !train.is_every_token_labelled()) encoding.ignored_label = kNoLabel;
   if (!has_labels(train)) {
@@ -207,6 +232,8 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
     encoding.outputs = known->outputs;
     encoding.class_names = known->class_names;
     encoding.class_values = known->class_values;
+  } else if (!declared.empty()) {
+    declare_classes(encoding, declared, train);
   } else {
     train.class_names.empty() ? find_numbers(encoding, train, eval) : find_names(encoding, train, eval);
   }
@@ -220,13 +247,17 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
     encoding.ignore_index = known->ignore_index;
     encoding.ignored_label = known->ignored_label;
   }
-  use_classes(train, encoding, "data.train");
+  const std::string_view remedy =
+      declared.empty() || keeps
+          ? ""
+          : "; they come from data.classes or model.pretrained (model.new_head: true starts with a new output layer)";
+  use_classes(train, encoding, "data.train", remedy);
   if (eval == nullptr) return;
   check_synthetic(encoding, *eval, "data.eval");
-  use_classes(*eval, encoding, "data.eval");
+  use_classes(*eval, encoding, "data.eval", remedy);
 }
 
-void use_classes(Storage& storage, const Encoding& encoding, const std::string& name) {
+void use_classes(Storage& storage, const Encoding& encoding, const std::string& name, std::string_view remedy) {
   if (!has_labels(storage)) return;
   const auto map = std::make_shared<const LabelMap>(encoding);
   std::set<std::string> unknown;
@@ -245,8 +276,8 @@ void use_classes(Storage& storage, const Encoding& encoding, const std::string& 
     classes[label] = found;
     counts[found] += rows;
   }
-  RUN_CHECK(unknown.empty(), ErrorKind::kData, "{}: unknown {} {}; the classes of the model are {}", name,
-            unknown.size() == 1 ? "class" : "classes", list_of({unknown.begin(), unknown.end()}), map->list());
+  RUN_CHECK(unknown.empty(), ErrorKind::kData, "{}: unknown {} {}; the classes of the model are {}{}", name,
+            unknown.size() == 1 ? "class" : "classes", list_of({unknown.begin(), unknown.end()}), map->list(), remedy);
   const bool same = std::ranges::all_of(classes, [](const auto& entry) { return entry.first == entry.second; });
   for (int64_t& label : storage.classes)
     if (!same) label = classes.at(label);

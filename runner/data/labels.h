@@ -1,11 +1,13 @@
 // Which classes a data set has: from the labels in its files to classes 0…K−1.
 //
-// A label in a file is a whole number or a name. The classes are the labels that occur in the training or the
-// evaluation data, numbers in ascending and names in alphabetical order, without train.ignore_index.
+// A label in a file is a whole number or a name. The classes are those of data.classes. Without it, they are the labels
+// that occur in the training or the evaluation data, numbers in ascending and names in alphabetical order, without
+// train.ignore_index.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -55,13 +57,14 @@ class LabelMap {
 };
 
 // Finds the classes of the training data and of evaluation data (null: none, or the same storage), sets them in the
-// encoding and replaces the labels of both. `known`: encoding whose classes are kept if they include all labels, or
-// null. Throws Error(kData) if names differ only by spelling, or if synthetic labels do not fit those of a file.
+// encoding and replaces the labels of both. `declared`: data.classes. `known`: encoding whose classes are kept if they
+// include all labels, or null. Throws Error(kData) if a label is not declared, if names differ only by spelling, or if
+// synthetic labels do not fit those of a file; Error(kRecipe) if classes are declared and the labels are no classes.
 void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
-                   const Encoding* known = nullptr);
-// Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages. Throws Error(kData)
-// for a label that is no class.
-void use_classes(Storage& storage, const Encoding& encoding, const std::string& name);
+                   std::span<const std::string> declared = {}, const Encoding* known = nullptr);
+// Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages; `remedy`: ends them.
+// Throws Error(kData) for a label that is no class.
+void use_classes(Storage& storage, const Encoding& encoding, const std::string& name, std::string_view remedy = {});
 
 // Returns the number of samples of each class. `rows`: those that count; empty: all.
 std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows);

@@ -338,6 +338,7 @@ void check_normalized(const Dataset& set, Storage& storage, bool predicts) {
 // Returns which labels a recipe needs. `known`: as in load().
 LabelsAs needed_labels(const schema::DataSpec& spec, LabelsAs labels, const Encoding* known) {
   if (spec.train.reconstructs) return LabelsAs::kFeatures;
+  if (labels == LabelsAs::kAuto && !spec.classes.empty()) return LabelsAs::kClasses;
   if (labels != LabelsAs::kAuto || known == nullptr) return labels;
   return known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
 }
@@ -380,7 +381,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   // Arrays that are prepared for transformers mark what has no label with kNoLabel.
   const bool is_prepared = !sections.train->tokens.empty() && sections.train->label_kind == LabelKind::kClass;
   if (is_prepared && !ignore_index) ignore_index = kNoLabel;
-  encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
+  encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, spec.classes, known);
   std::vector<std::string> warnings;
   std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
   fit(sections, spec);

@@ -80,13 +80,11 @@ std::string names_of_pretrained_types() {
   return schema::join_or(names);
 }
 
-void add_classes(json::Object& config, const schema::ModelSpec& spec, const data::Encoding& data) {
-  std::vector<std::string> names = data.class_names;
-  if (names.empty()) names = class_names_of(pretrained_config(spec));
-  const bool has_names = std::ssize(names) == data.outputs;
+void add_classes(json::Object& config, const data::Encoding& data) {
+  const std::vector<std::string>& names = data.class_names;
   json::Object names_by_id, ids_by_name;
   for (int64_t i = 0; i < data.outputs; ++i) {
-    const std::string name = has_names ? names[static_cast<size_t>(i)] : fmt::format("LABEL_{}", i);
+    const std::string name = !names.empty() ? names[static_cast<size_t>(i)] : fmt::format("LABEL_{}", i);
     names_by_id.emplace_back(std::to_string(i), name);
     ids_by_name.emplace_back(name, i);
   }
@@ -118,7 +116,7 @@ std::string hub_config_text(const schema::ReadResult& recipe, const data::Encodi
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
   if (data.token_labels == data::TokenLabels::kNext) add_special_ids(config, recipe.recipe);
-  if (head.has_labels && !data.predicts_tokens()) add_classes(config, spec, data);
+  if (head.has_labels && !data.predicts_tokens()) add_classes(config, data);
   if (!head.problem_type.empty()) config.emplace_back("problem_type", head.problem_type);
   return json::text(config);
 }

@@ -66,21 +66,6 @@ namespace {
 
 constexpr const char* kPretrained = "model.pretrained";
 
-// Rows of the output layer in the file, by class.
-std::vector<int64_t> rows_of_classes(const std::vector<std::string>& classes, const PretrainedFiles& files) {
-  const std::vector<std::string> known = class_names_of(hub_config(files));
-  std::vector<int64_t> rows;
-  if (classes.empty() || known.empty()) return rows;
-  for (const std::string& name : classes) {
-    const auto found = std::ranges::find(known, name);
-    RUN_CHECK(found != known.end() && known.size() == classes.size(), ErrorKind::kRecipe,
-              "{}: the classes are {} by {}, but {} by data.train; model.new_head: true starts with a new output layer",
-              kPretrained, fmt::join(known, ", "), files.config, fmt::join(classes, ", "));
-    rows.push_back(found - known.begin());
-  }
-  return rows;
-}
-
 // Checks the number of classes. Shapes of a parameter of the output layer: `wanted` by the data, `got` in the file.
 void check_class_count(const std::vector<std::string>& classes, const Shape& wanted, const Shape& got,
                        const PretrainedFiles& files) {
@@ -114,7 +99,6 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
   const Entry* const sample = find(source.def.conv1d_sample);
   const Parameter* const like = sample == nullptr ? nullptr : parameters.find(sample->name);
   const bool is_conv1d = like != nullptr && sample->tensor->shape == Shape{like->shape[1], like->shape[0]};
-  std::vector<Entry*> outputs;
   for (const Parameter& parameter : parameters.parameters()) {
     const auto found = std::ranges::lower_bound(entries_, parameter.name, {}, &Entry::name);
     const bool is_output = any_matches(source.def.outputs, parameter.name);
@@ -135,12 +119,8 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
               is_output ? "; model.new_head: true starts with a new output layer" : "");
     RUN_CHECK(found->tensor->dtype && backends::is_float(*found->tensor->dtype), ErrorKind::kData,
               "{}: expected floats in {} in {}, got {}", kPretrained, name, files.weights, found->tensor->type);
-    if (is_output) outputs.push_back(&*found);
     ++report_->loaded;
   }
-  if (outputs.empty()) return;
-  const std::vector<int64_t> rows = rows_of_classes(source.classes, files);
-  for (Entry* const output : outputs) output->rows = rows;
 }
 
 std::string PretrainedReport::text() const {
@@ -213,7 +193,6 @@ bool InitialWeights::read(const Parameter& parameter, std::span<float> values, i
   for (size_t i = 0; i < values.size(); ++i) {
     int64_t at = begin + static_cast<int64_t>(i);
     if (entry->is_transposed) at = at % width * rows + at / width;
-    if (!entry->rows.empty()) at = entry->rows[static_cast<size_t>(at / width)] * width + at % width;
     values[i] =
         static_cast<float>(backends::load_element(*tensor.dtype, tensor.bytes.data() + static_cast<size_t>(at) * size));
   }

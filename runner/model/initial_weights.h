@@ -73,8 +73,7 @@ class InitialWeights {
   struct Entry {
     std::string name;  // in the model
     const formats::NamedTensor* tensor;
-    bool is_transposed = false;      // the file has (in, out) instead of (out, in)
-    std::vector<int64_t> rows = {};  // in the file, of the rows of the parameter; empty: the same
+    bool is_transposed = false;  // the file has (in, out) instead of (out, in)
   };
 
   void rename(const WeightSource& source);

@@ -138,13 +138,32 @@ struct Applied {
   std::vector<schema::Diagnostic> faults;
 };
 
+// Adds the names of the classes, in the order of the output layer.
+void add_classes(const schema::ReadResult& recipe, const PretrainedFiles& files, const std::vector<std::string>& names,
+                 Applied& applied) {
+  constexpr const char* kClasses = "data.classes";
+  const schema::ModelSpec& spec = recipe.recipe.model;
+  const bool has_classes =
+      spec.head == schema::ModelHead::kClassification || spec.head == schema::ModelHead::kTokenClassification;
+  const schema::DataFormat format = recipe.recipe.data.train.format;
+  const bool has_names = format != schema::DataFormat::kSynthetic && format != schema::DataFormat::kText;
+  if (spec.type != schema::ModelType::kEncoder || !has_classes || spec.new_head || !has_names || names.empty()) return;
+  const std::vector<std::string>& written = recipe.recipe.data.classes;
+  if (written.empty()) return applied.values.emplace_back(kClasses, json::list_of(names)), void();
+  if (written == names) return;
+  applied.faults.push_back(recipe.fault(schema::ErrorId::kConflictingKeys, kClasses,
+                                        fmt::format("data.classes is {}, but id2label of {} is {}",
+                                                    fmt::join(written, ", "), files.config, fmt::join(names, ", "))));
+  applied.faults.back().hint = "remove it, or set model.new_head: true for a new output layer";
+}
+
 Applied values_by_config(const schema::ReadResult& recipe) {
   const schema::ModelSpec& spec = recipe.recipe.model;
   const ModelDef* const model = find_model(spec.type);
   RUN_ASSERT(model != nullptr && model->pretrained != nullptr);  // the recipe reader rejects other types
   const PretrainedDef& def = model->pretrained();
   const PretrainedFiles files = find_pretrained(spec.pretrained);
-  const json::Value config = with_flat_members(hub_config(files));
+  const json::Value document = hub_config(files), config = with_flat_members(document);
   const json::Value& type = json::member(config, "model_type");
   if (type != json::Value(def.model_type))
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),
@@ -168,6 +187,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
       applied.faults.back().hint = "remove it, because model.pretrained sets it";
     }
   }
+  add_classes(recipe, files, class_names_of(document), applied);
   return applied;
 }
 

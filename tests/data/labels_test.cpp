@@ -161,6 +161,47 @@ TEST_F(LabelsTest, OfOtherDataFollowTheEncoding) {
             "new: expected numbers as labels like the training data, got names");
 }
 
+// ---- data.classes
+
+TEST_F(LabelsTest, FollowTheOrderOfTheRecipe) {
+  schema::DataSpec spec = csv({"ham", "spam", "ham"});
+  spec.classes = {"spam", "eggs", "ham"};
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.classes(), spec.classes);
+  EXPECT_EQ(data.encoding.outputs, 3);
+  Classes ids = {0, 1}, found(2);
+  data.train.gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{2, 0}));
+  spec.classes = {"ham", "eggs"};
+  EXPECT_EQ(error(spec),
+            "data.train: unknown class 'spam'; the classes of the model are 'ham', 'eggs'; they come from "
+            "data.classes or model.pretrained (model.new_head: true starts with a new output layer)");
+  spec.classes = {"ham", "spam", "ham"};
+  EXPECT_EQ(error(spec), "data.classes has 'ham' twice");
+}
+
+TEST_F(LabelsTest, ThatAreNumbersGetNamesByTheRecipe) {
+  schema::DataSpec spec = csv({"2", "0", "0"});
+  spec.classes = {"bad", "neutral", "good"};
+  const Encoding named = load(spec, 0).encoding;
+  EXPECT_EQ(named.classes(), spec.classes);
+  EXPECT_EQ(named.class_values, (Classes{0, 1, 2}));
+  spec.classes = {"2", "7", "0"};
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.class_values, (Classes{2, 7, 0}));
+  Classes ids = {0, 1}, found(2);
+  data.train.gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{0, 2}));
+}
+
+TEST_F(LabelsTest, ThatAreNoClassesHaveNoNames) {
+  schema::DataSpec spec = csv({"0.5", "0.25"});
+  spec.classes = {"low", "high"};
+  EXPECT_NE(error(spec), "");
+  EXPECT_EQ(message_of([&] { load(spec, 0, LabelsAs::kTargets); }),
+            "data.classes has names of classes, but the labels of the data are no classes; remove it");
+}
+
 // ---- classes of the run that is continued
 
 TEST_F(LabelsTest, OfAContinuedRunAreKept) {

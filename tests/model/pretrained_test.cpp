@@ -32,14 +32,15 @@ std::string folder_of_golden(const std::string& name) {
 }
 
 // A recipe with this model, whose data do not exist.
-schema::ReadResult recipe_with(const std::string& model) {
+schema::ReadResult recipe_with(const std::string& model,
+                               const std::string& data = "train: {format: text, path: none.txt, sequence_length: 8}") {
   schema::ReadResult recipe = schema::read_recipe_text(fmt::format(R"(schema_version: 1
 model: {{{}}}
-data: {{train: {{format: text, path: none.txt, sequence_length: 8}}, batch_size: 2}}
+data: {{{}, batch_size: 2}}
 optimizer: {{type: sgd}}
 train: {{epochs: 1}}
 )",
-                                                                   model),
+                                                                   model, data),
                                                        "recipe.yaml");
   apply_config(recipe);
   return recipe;
@@ -175,20 +176,19 @@ TEST(Pretrained, ScaledRotaryEmbeddingsAreThoseOfTransformers) {
       Error);
 }
 
-// The checkpoint has neutral, good, bad; data sort the names.
-TEST(Pretrained, OutputsFollowTheNamesOfTheClasses) {
-  const Golden item = Golden::load("pretrained.json").find("bert");
-  const schema::ModelSpec spec = recipe_with("type: encoder, pretrained: " + folder_of_golden("bert")).recipe.model;
-  Loaded model(spec, tokens(spec, 8, 3), {"bad", "good", "neutral"});
-  const std::vector<double> got = model.outputs(rows_of(item["input_ids"]), rows_of(item["attention_mask"])),
-                            want = item["logits"].tensor().values;
-  expect_near(got, {want[2], want[1], want[0], want[5], want[4], want[3]});
-  EXPECT_EQ(error_of([&] {
-              Loaded(spec, tokens(spec, 8, 3), {"bad", "better", "good"});
-            }),
-            fmt::format("model.pretrained: the classes are neutral, good, bad by {}/config.json, but bad, better, good "
-                        "by data.train; model.new_head: true starts with a new output layer",
-                        folder_of_golden("bert")));
+TEST(Pretrained, ClassesAreThoseOfTheCheckpoint) {
+  const std::string model = "type: encoder, pretrained: " + folder_of_golden("bert"),
+                    data = "train: {format: csv, path: none.csv, text: text, label: label}, tokens: {tokenizer: bytes}";
+  EXPECT_EQ(recipe_with(model, data).recipe.data.classes, (Names{"neutral", "good", "bad"}));
+  EXPECT_EQ(recipe_with(model, data + ", classes: [neutral, good, bad]").recipe.data.classes,
+            (Names{"neutral", "good", "bad"}));
+  EXPECT_NE(error_of([&] { recipe_with(model, data + ", classes: [bad, good, neutral]"); })
+                .find(fmt::format("data.classes is bad, good, neutral, but id2label of {}/config.json is "
+                                  "neutral, good, bad",
+                                  folder_of_golden("bert"))),
+            std::string::npos);
+  EXPECT_TRUE(recipe_with(model + ", new_head: true", data).recipe.data.classes.empty());
+  EXPECT_TRUE(recipe_with(model + ", head: none", data).recipe.data.classes.empty());
 }
 
 TEST(Pretrained, ANewHeadMayHaveOtherClasses) {
