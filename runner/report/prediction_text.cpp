@@ -1,6 +1,9 @@
 #include "runner/report/prediction_text.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -14,18 +17,20 @@ namespace {
 using train::OutputsAs;
 using train::Prediction;
 
-std::span<const float> outputs_of(const Prediction& prediction, int64_t row) {
-  return {prediction.values.data() + row * prediction.outputs, static_cast<size_t>(prediction.outputs)};
+// Returns the row of the file of some outputs.
+int64_t row_of(const Prediction& prediction, int64_t place) {
+  return prediction.tokens.empty() ? place : prediction.tokens[static_cast<size_t>(place)].sample;
 }
 
-// Number of the most likely class; −1 for a row that has no prediction.
-int64_t class_of(const Prediction& prediction, int64_t row) {
-  const std::span<const float> outputs = outputs_of(prediction, row);
-  return prediction.reason(row).empty() ? std::ranges::max_element(outputs) - outputs.begin() : -1;
+// Number of the most likely class; −1 in a row that has no prediction.
+int64_t class_of(const Prediction& prediction, int64_t place) {
+  const std::span<const float> outputs = prediction.at(place);
+  return prediction.reason(row_of(prediction, place)).empty() ? std::ranges::max_element(outputs) - outputs.begin()
+                                                              : -1;
 }
 
-std::string class_name(const Prediction& prediction, int64_t row) {
-  const int64_t found = class_of(prediction, row);
+std::string class_name(const Prediction& prediction, int64_t place) {
+  const int64_t found = class_of(prediction, place);
   return found < 0 ? "" : prediction.names[static_cast<size_t>(found)];
 }
 
@@ -37,6 +42,28 @@ std::vector<std::string> column_names(const Prediction& prediction) {
   std::vector<std::string> names;
   for (const std::string& name : prediction.names) names.push_back(prefix + name);
   return names;
+}
+
+// Number of tokens of the longest sample.
+int64_t longest(std::span<const train::Outputs::Token> tokens) {
+  int64_t most = 0;
+  for (const auto& token : tokens) most = std::max(most, token.position + 1);
+  return most;
+}
+
+// Returns a list with value(place) of each row, null if it has no prediction; of tokens, a list of their values.
+template <class ValueOf>
+json::List by_row(const Prediction& prediction, const ValueOf& value) {
+  if (prediction.tokens.empty()) {
+    json::List rows;
+    for (int64_t row = 0; row < prediction.size(); ++row)
+      rows.push_back(prediction.reason(row).empty() ? json::Value(value(row)) : json::Value());
+    return rows;
+  }
+  std::vector<json::List> rows(static_cast<size_t>(prediction.samples));
+  for (int64_t place = 0; place < prediction.size(); ++place)
+    rows[static_cast<size_t>(row_of(prediction, place))].push_back(value(place));
+  return {rows.begin(), rows.end()};
 }
 
 }  // namespace
@@ -52,21 +79,24 @@ std::string description(const Prediction& prediction) {
 }
 
 std::string prediction_csv(const Prediction& prediction) {
-  const bool has_values = prediction.as != OutputsAs::kClasses, has_errors = !prediction.rejected.empty();
+  const bool has_values = prediction.as != OutputsAs::kClasses, has_errors = !prediction.rejected.empty(),
+             has_tokens = !prediction.tokens.empty();
   std::vector<std::string> fields;
   if (prediction.has_classes) fields.emplace_back("class");
   if (has_values) std::ranges::move(column_names(prediction), std::back_inserter(fields));
   fields.emplace_back("row");
+  if (has_tokens) fields.emplace_back("token");
   if (has_errors) fields.emplace_back("error");
   std::string text = formats::csv_row(fields);
-  for (int64_t row = 0; row < prediction.samples; ++row) {
+  for (int64_t place = 0; place < prediction.size(); ++place) {
+    const int64_t row = row_of(prediction, place);
     const std::string reason = prediction.reason(row);
     fields.clear();
-    if (prediction.has_classes) fields.push_back(class_name(prediction, row));
+    if (prediction.has_classes) fields.push_back(class_name(prediction, place));
     if (has_values)
-      for (const float output : outputs_of(prediction, row))
-        fields.push_back(reason.empty() ? fmt::format("{}", output) : "");
+      for (const float output : prediction.at(place)) fields.push_back(reason.empty() ? fmt::format("{}", output) : "");
     fields.push_back(std::to_string(row));
+    if (has_tokens) fields.push_back(std::to_string(prediction.tokens[static_cast<size_t>(place)].position));
     if (has_errors) fields.push_back(reason);
     text += formats::csv_row(fields);
   }
@@ -74,38 +104,42 @@ std::string prediction_csv(const Prediction& prediction) {
 }
 
 std::string prediction_npy(const Prediction& prediction) {
-  const auto append = [](std::string& text, const auto& values) {
+  const bool are_classes = prediction.as == OutputsAs::kClasses;
+  std::vector<int64_t> shape{prediction.samples};
+  if (!prediction.tokens.empty()) shape.push_back(longest(prediction.tokens));
+  const auto places = static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies()));
+  const auto at = [&](int64_t place) {
+    if (prediction.tokens.empty()) return static_cast<size_t>(place);
+    const train::Outputs::Token& token = prediction.tokens[static_cast<size_t>(place)];
+    return static_cast<size_t>(token.sample * shape[1] + token.position);
+  };
+  const auto file = [&](const char* dtype, const auto& values) {
+    std::string text = formats::npy_header(dtype, shape);
     return text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]));
   };
-  if (prediction.as == OutputsAs::kClasses) {
-    std::vector<int64_t> classes;
-    for (int64_t row = 0; row < prediction.samples; ++row) classes.push_back(class_of(prediction, row));
-    std::string text = formats::npy_header("<i8", std::span(&prediction.samples, 1));
-    return append(text, classes);
+  if (are_classes) {
+    std::vector<int64_t> classes(places, -1);
+    for (int64_t place = 0; place < prediction.size(); ++place) classes[at(place)] = class_of(prediction, place);
+    return file("<i8", classes);
   }
-  const int64_t shape[] = {prediction.samples, prediction.outputs};
-  std::string text = formats::npy_header("<f4", shape);
-  return append(text, prediction.values);
+  const auto width = static_cast<size_t>(prediction.outputs);
+  std::vector<float> values(places * width, std::numeric_limits<float>::quiet_NaN());
+  for (int64_t place = 0; place < prediction.size(); ++place)
+    std::ranges::copy(prediction.at(place), values.begin() + static_cast<ptrdiff_t>(at(place) * width));
+  shape.push_back(prediction.outputs);
+  return file("<f4", values);
 }
 
 std::string prediction_document(const std::string& run, int64_t state, const Prediction& prediction) {
   json::Value classes, predictions, outputs;
   if (prediction.has_classes) {
     classes = json::list_of(prediction.names);
-    json::List names;
-    for (int64_t row = 0; row < prediction.samples; ++row)
-      names.push_back(prediction.reason(row).empty() ? json::Value(class_name(prediction, row)) : json::Value());
-    predictions = std::move(names);
+    predictions = by_row(prediction, [&](int64_t place) { return json::Value(class_name(prediction, place)); });
   }
-  if (prediction.as != OutputsAs::kClasses) {
-    json::List rows;
-    for (int64_t row = 0; row < prediction.samples; ++row) {
-      const auto list =
-          json::list_of(outputs_of(prediction, row), [](float output) { return json::Value(double{output}); });
-      rows.push_back(prediction.reason(row).empty() ? json::Value(list) : json::Value());
-    }
-    outputs = std::move(rows);
-  }
+  if (prediction.as != OutputsAs::kClasses)
+    outputs = by_row(prediction, [&](int64_t place) {
+      return json::list_of(prediction.at(place), [](float output) { return json::Value(double{output}); });
+    });
   const auto error_of = [](const data::RejectedRow& row) {
     return json::Object{{"row", row.row}, {"error", row.reason}};
   };

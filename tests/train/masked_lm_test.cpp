@@ -60,7 +60,7 @@ struct SampleSums {
 
 SampleSums sums_of(Session& session) {
   const data::Dataset& set = session.data.train;
-  const std::vector<float> outputs = Evaluator(session.trainer, set, session.recipe, nullptr).predict();
+  const std::vector<float> outputs = Evaluator(session.trainer, set, session.recipe, nullptr).predict().values;
   EXPECT_EQ(std::ssize(outputs), set.size() * kLength * kVocabulary);
   SampleSums sums;
   for (int64_t id = 0; id < set.size(); ++id) {

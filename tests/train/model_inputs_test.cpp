@@ -134,7 +134,7 @@ train: {epochs: 100}
   train(session);
   Evaluator evaluator(session.trainer, session.data.train, read.recipe, nullptr);
   EXPECT_EQ(evaluator.run().at("accuracy"), 1.0);
-  EXPECT_EQ(evaluator.predict().size(), 2 * kSamples);
+  EXPECT_EQ(evaluator.predict().values.size(), 2 * kSamples);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "runner/train/loop/evaluator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -32,6 +33,24 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
     }
   }
   return rows;
+}
+
+// Appends the outputs of the tokens that are no padding. `values`: (batch.size, T, outputs). `first`: sample of the
+// batch.
+void add_tokens(Outputs& all, std::span<const float> values, const data::Batch& batch, const data::Encoding& encoding,
+                int64_t first) {
+  const int64_t length = encoding.label_width(batch.length);
+  const std::vector<data::SampleInput> inputs = encoding.inputs();
+  const auto mask = std::ranges::find(inputs, data::kMaskName, &data::SampleInput::name);
+  std::span<const int64_t> is_shown;
+  if (mask != inputs.end())
+    is_shown = data::values_of<int64_t>(batch.inputs[static_cast<size_t>(mask - inputs.begin())]);
+  for (int64_t i = 0; i < batch.size * length; ++i) {
+    if (!is_shown.empty() && is_shown[static_cast<size_t>(i)] == 0) continue;
+    all.tokens.push_back({.sample = first + i / length, .position = i % length});
+    const auto of_token = values.begin() + i * encoding.outputs;
+    all.values.insert(all.values.end(), of_token, of_token + encoding.outputs);
+  }
 }
 
 }  // namespace
@@ -225,13 +244,19 @@ std::optional<std::string> Evaluator::warning_of_loss() const {
   return std::nullopt;
 }
 
-std::vector<float> Evaluator::predict() {
-  std::vector<float> all;
+Outputs Evaluator::predict() {
+  const data::Encoding& encoding = trainer_.encoding();
+  Outputs all;
+  std::vector<float> values;
+  int64_t samples = 0;
   each_batch([&](const data::Batch& batch) {
-    const int64_t outputs = trainer_.encoding().outputs * trainer_.encoding().label_width(batch.length);
-    const size_t before = all.size();
-    all.resize(before + static_cast<size_t>(batch.size * outputs));
-    trainer_.forward().predict(batch, std::span(all).subspan(before));
+    values.resize(static_cast<size_t>(batch.size * encoding.label_width(batch.length) * encoding.outputs));
+    trainer_.forward().predict(batch, values);
+    if (encoding.has_token_labels())
+      add_tokens(all, values, batch, encoding, samples);
+    else
+      all.values.insert(all.values.end(), values.begin(), values.end());
+    samples += batch.size;
   });
   return all;
 }

@@ -30,6 +30,15 @@ std::optional<data::DataPlan> evaluation_plan(const StepBuilder& builder, const 
 // as in epoch 0 of seed 0, whatever the recipe's seed. `never_empty`: as LoaderSpec::never_empty.
 data::LoaderSpec evaluation_loader(int64_t rank, bool never_empty);
 
+// The outputs of a model for the samples of a file, in their order.
+struct Outputs {
+  struct Token {
+    int64_t sample = 0, position = 0;
+  };
+  std::vector<float> values = {};  // (samples, outputs), or (tokens, outputs) if the model has outputs for each token
+  std::vector<Token> tokens = {};  // without padding; empty if the model has outputs for each sample
+};
+
 class Evaluator {
  public:
   // `trainer` and `dataset` must outlive the object. `hooks`: may have metrics over the whole set; null if there is no
@@ -46,8 +55,8 @@ class Evaluator {
   std::optional<std::string> warning_of_nan() const;
   std::optional<std::string> warning_of_loss() const;
 
-  // Returns the model's outputs for every sample in file order: (samples, outputs) f32; for text (samples, T, outputs).
-  std::vector<float> predict();
+  // Returns the model's outputs for every sample.
+  Outputs predict();
 
  private:
   // Calls each(batch) for every batch of this rank.

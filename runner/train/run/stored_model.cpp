@@ -101,6 +101,14 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   return metrics;
 }
 
+std::span<const float> Prediction::at(int64_t place) const {
+  return std::span(values).subspan(static_cast<size_t>(place * outputs), static_cast<size_t>(outputs));
+}
+
+std::span<float> Prediction::at(int64_t place) {
+  return std::span(values).subspan(static_cast<size_t>(place * outputs), static_cast<size_t>(outputs));
+}
+
 std::string Prediction::reason(int64_t row) const {
   const auto found = std::ranges::lower_bound(rejected, row, {}, &data::RejectedRow::row);
   return found != rejected.end() && found->row == row ? found->reason : "";
@@ -125,9 +133,10 @@ std::vector<std::string> StoredModel::output_names() const {
 }
 
 Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs> as) {
-  RUN_CHECK(!encoding_.has_token_labels(), ErrorKind::kUsage,
-            "predict writes one row of outputs per sample, but the model of this run has outputs for each token; use "
-            "`runner eval` for its metrics");
+  RUN_CHECK(!encoding_.predicts_tokens(), ErrorKind::kUsage,
+            "predict writes classes or numbers, but the model of this run predicts tokens; use `runner eval` for its "
+            "metrics{}",
+            encoding_.token_labels == data::TokenLabels::kNext ? ", or `runner generate` for texts" : "");
   const OutputsAs checked_as = checked(as);
   const data::Dataset dataset = read(file, true);
   warnings_ = dataset.warnings();
@@ -135,23 +144,23 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
                         .outputs = encoding_.outputs,
                         .as = checked_as,
                         .values = {},
+                        .tokens = {},
                         .names = output_names(),
                         .has_classes = encoding_.label_kind == data::LabelKind::kClass,
                         .rejected = dataset.storage().rejected};
   const std::vector<data::RejectedRow>& rejected = prediction.rejected;
   RUN_CHECK(std::ssize(rejected) < prediction.samples, ErrorKind::kData, "{}: no row can be used; row {}: {}", file,
             rejected[0].row, rejected[0].reason);
-  prediction.values = Evaluator(*trainer_, dataset, recipe_, nullptr).predict();
-  const auto row = [&](int64_t at) {
-    const auto width = static_cast<size_t>(prediction.outputs);
-    return std::span(prediction.values).subspan(static_cast<size_t>(at) * width, width);
-  };
-  for (int64_t at = 0; at < prediction.samples; ++at) {
-    if (encoding_.reconstructs) restore_units(row(at), encoding_);
-    if (checked_as == OutputsAs::kProbabilities) prediction.has_classes ? softmax(row(at)) : sigmoid(row(at));
+  Outputs outputs = Evaluator(*trainer_, dataset, recipe_, nullptr).predict();
+  prediction.values = std::move(outputs.values);
+  prediction.tokens = std::move(outputs.tokens);
+  for (int64_t place = 0; place < prediction.size(); ++place) {
+    const std::span<float> values = prediction.at(place);
+    if (encoding_.reconstructs) restore_units(values, encoding_);
+    if (checked_as == OutputsAs::kProbabilities) prediction.has_classes ? softmax(values) : sigmoid(values);
   }
   for (const data::RejectedRow& each : rejected)
-    std::ranges::fill(row(each.row), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(prediction.at(each.row), std::numeric_limits<float>::quiet_NaN());
   if (!rejected.empty())
     warnings_.push_back(fmt::format("{}: {} of {} rows cannot be used; row {}: {}", file, rejected.size(),
                                     prediction.samples, rejected[0].row, rejected[0].reason));

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/generation.h"
 #include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_stand_in.h"
@@ -28,12 +30,17 @@ enum class OutputsAs { kLogits, kProbabilities, kClasses, kTargets };
 struct Prediction {
   int64_t samples = 0, outputs = 0;
   OutputsAs as = OutputsAs::kLogits;
-  std::vector<float> values;       // (samples, outputs): logits, or what was asked for; logits with kClasses
-  std::vector<std::string> names;  // (outputs): names or numbers of the classes, or names of the targets
-  bool has_classes = false;        // each output belongs to a class
+  std::vector<float> values;           // as Outputs::values: logits, or what was asked for; logits with kClasses
+  std::vector<Outputs::Token> tokens;  // as in Outputs
+  std::vector<std::string> names;      // (outputs): names or numbers of the classes, or names of the targets
+  bool has_classes = false;            // each output belongs to a class
   // Rows of the file, ascending, that the model cannot be given. Their values are NaN.
   std::vector<data::RejectedRow> rejected;
 
+  // Number of samples, or of tokens, with outputs, and the outputs of one of them.
+  int64_t size() const { return std::ssize(values) / outputs; }
+  std::span<const float> at(int64_t place) const;
+  std::span<float> at(int64_t place);
   // Why a row has no prediction; empty if it has one.
   std::string reason(int64_t row) const;
 };
@@ -51,7 +58,7 @@ class StoredModel {
   std::map<std::string, double> evaluate(const std::string& file);
 
   // Returns the outputs for every row of a file, in its order. Labels are not read. `as`: none for logits or targets.
-  // Throws Error(kUsage) if the model has no such outputs, and Error(kData) if no row can be used.
+  // Throws Error(kUsage) if the model has no such outputs, or predicts tokens, and Error(kData) if no row can be used.
   Prediction predict(const std::string& file, std::optional<OutputsAs> as);
 
   // Continues a text. `on_text`: see train::generate(). Throws Error(kUsage) if the model is no language model.

@@ -1,0 +1,65 @@
+#include "runner/report/prediction_text.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "runner/formats/npy.h"
+
+namespace runner::report {
+namespace {
+
+// Two samples of 3 and 1 tokens; the second begins with padding.
+train::Prediction of_tokens(train::OutputsAs as) {
+  return {.samples = 2,
+          .outputs = 2,
+          .as = as,
+          .values = {1, 2, 4, 3, 5, 6, 8, 7},
+          .tokens = {{0, 0}, {0, 1}, {0, 2}, {1, 1}},
+          .names = {"a", "b"},
+          .has_classes = true,
+          .rejected = {}};
+}
+
+template <class T>
+std::vector<T> values_of(const std::string& npy, size_t count) {
+  std::vector<T> values(count);
+  const size_t bytes = count * sizeof(T);
+  EXPECT_GT(npy.size(), bytes);
+  std::memcpy(values.data(), npy.data() + npy.size() - bytes, bytes);
+  return values;
+}
+
+TEST(PredictionText, OfTokensHasALineForEach) {
+  EXPECT_EQ(prediction_csv(of_tokens(train::OutputsAs::kLogits)),
+            "class,logit_a,logit_b,row,token\n"
+            "b,1,2,0,0\n"
+            "a,4,3,0,1\n"
+            "b,5,6,0,2\n"
+            "a,8,7,1,1\n");
+  EXPECT_EQ(prediction_csv(of_tokens(train::OutputsAs::kClasses)), "class,row,token\nb,0,0\na,0,1\nb,0,2\na,1,1\n");
+}
+
+TEST(PredictionText, OfTokensIsAListForEachRow) {
+  EXPECT_EQ(
+      prediction_document("r", 1, of_tokens(train::OutputsAs::kLogits)),
+      R"({"run":"r","state":1,"samples":2,"content":"logits","classes":["a","b"],)"
+      R"("predictions":[["b","a","b"],["a"]],"outputs":[[[1.0,2.0],[4.0,3.0],[5.0,6.0]],[[8.0,7.0]]],"errors":[]})"
+      "\n");
+}
+
+TEST(PredictionText, OfTokensFillsArraysWhereThereIsPadding) {
+  EXPECT_EQ(values_of<int64_t>(prediction_npy(of_tokens(train::OutputsAs::kClasses)), 6),
+            (std::vector<int64_t>{1, 0, 1, -1, 0, -1}));
+  const std::string npy = prediction_npy(of_tokens(train::OutputsAs::kLogits));
+  EXPECT_NE(npy.find("(2, 3, 2)"), std::string::npos);
+  const std::vector<float> values = values_of<float>(npy, 12);
+  EXPECT_EQ((std::vector(values.begin(), values.begin() + 6)), (std::vector<float>{1, 2, 4, 3, 5, 6}));
+  for (const size_t padding : {6, 7, 10, 11}) EXPECT_TRUE(std::isnan(values[padding])) << padding;
+  EXPECT_EQ(values[8], 8);
+  EXPECT_EQ(values[9], 7);
+}
+
+}  // namespace
+}  // namespace runner::report
