@@ -187,6 +187,13 @@ class Binder {
       if (node != nullptr) bind_list(field, schema, path, *node);
       return;
     }
+    YamlNode section_of_number;
+    if (node != nullptr && node->kind == YamlNode::Kind::kScalar && !field.shorthand.empty()) {
+      section_of_number = *node;
+      section_of_number.kind = YamlNode::Kind::kMap;
+      section_of_number.members.push_back({std::string(field.shorthand), node->place, *node});
+      node = &section_of_number;
+    }
     const bool implied = !field.implied_by.empty() && hold(field.implied_by) == Truth::kYes;
     if (node == nullptr && field.required) {
       missing(path, section, field);

@@ -80,6 +80,7 @@ struct Field {
   std::span<const Condition> implied_by{};
   std::span<const FieldDefault> defaults{};  // the first that holds applies
   std::string_view excludes{};               // name of a sibling that must not be written too
+  std::string_view shorthand{};              // name of the field of a section that may be written instead of it
   std::string_view unit{};
   std::string_view text{};
 

@@ -92,6 +92,13 @@ std::optional<Fraction> split_fraction(std::string_view text) {
   return Fraction{number, is_percent};
 }
 
+// Returns a number below 1 without a unit, such as 0.1, which other programs take as a part of the run.
+std::optional<double> share_of_run(const std::string& text) {
+  const std::optional<Fraction> fraction = split_fraction(text + "%");
+  const double number = fraction ? std::strtod(fraction->number.c_str(), nullptr) : 0;
+  return number > 0 && number < 1 ? std::optional(number) : std::nullopt;
+}
+
 std::string_view plural_unit(std::string_view unit) {
   for (const std::string_view name : {"steps", "epochs", "samples"})
     if (unit == name || unit == name.substr(0, name.size() - 1)) return name;
@@ -286,7 +293,9 @@ class ValueReader {
     if (!anything && (scalar.value.text() == nullptr || scalar.not_finite)) {
       return wrong_type(fmt::format("write \"{}\"", node_.text));
     }
-    if (node_.text.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    if (node_.text.empty())
+      return fault(ErrorId::kOutOfRange, path_ + " must not be empty",
+                   field_.required ? "" : "remove it for its default");
     if (path_ == "name" && !report_.source(node_.place.source).is_recorded()) return read_name();
     return node_.text;
   }
@@ -340,9 +349,11 @@ class ValueReader {
       const auto near = nearest(quantity.unit, known);
       const bool word = quantity.unit.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos;
       const bool guess = quantity.count && word && !near.empty();
+      const std::optional<double> share = share_of_run(node_.text);
       return fault(ErrorId::kBadLength,
                    fmt::format("{} must be N steps, N epochs, N samples or N %, got {}", path_, describe(node_)),
                    guess                       ? "did you mean " + length_text(*quantity.count, near[0]) + "?"
+                   : share                     ? fmt::format("write {:g} % for this part of the run", 100 * *share)
                    : node_.text.find('.') < 20 ? "epochs and % may have up to 6 decimals"
                                                : "");
     }

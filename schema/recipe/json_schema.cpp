@@ -93,6 +93,8 @@ Object value_schema(const Field& field) {
 // Schema of the fields that share a path: any of them, or ${…}, or null for the default.
 Object property_schema(std::span<const Field> rows) {
   List any = json::list_of(rows, value_schema);
+  if (!rows[0].shorthand.empty())
+    any.push_back(value_schema(find_fields(child_path(rows[0].path(), rows[0].shorthand))[0]));
   any.push_back(substitution());
   Object property{{"description", std::string(rows[0].text)}};
   const auto usual = std::find_if(rows[0].defaults.begin(), rows[0].defaults.end(),

@@ -2,11 +2,15 @@
 #include "runner/train/loop/start_warnings.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/runtime/affinity.h"
+#include "runner/model/pretrained.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::train {
 namespace {
@@ -46,6 +50,39 @@ TEST(StartWarnings, AboutManyMoreProcessesOrThreadsThanCores) {
     EXPECT_EQ(warnings_on(fmt::format("num_processes: {}", count)).size(), expected) << count;
     EXPECT_EQ(warnings_on(fmt::format("threads: {}", count)).size(), expected) << count;
   }
+}
+
+TEST(StartWarnings, AboutAnotherTokenizerThanThatOfThePretrainedModel) {
+  const support::TempFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  std::filesystem::copy(support::source_path("tests/golden/pretrained/bert"), path("bert"));
+  support::write_text(folder.path() / "bert/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+  std::filesystem::create_directory(path("same"));
+  std::filesystem::copy(path("bert") + "/vocab.txt", path("same"));
+  support::write_text(folder.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nb\na\n");
+  const auto warnings = [&](const std::string& tokenizer) {
+    schema::ReadResult recipe = schema::read_recipe_text(fmt::format(R"(schema_version: 1
+model: {{type: encoder, pretrained: {}}}
+data: {{train: {{format: csv, path: d.csv, text: text, label: label}}, tokens: {{{}}}, batch_size: 4}}
+train: {{epochs: 3}}
+optimizer: {{type: adam}}
+)",
+                                                                     path("bert"), tokenizer),
+                                                         "r.yaml");
+    nn::apply_config(recipe);
+    return start_warnings(recipe);
+  };
+  EXPECT_EQ(warnings(""), Texts{});
+  EXPECT_EQ(warnings("tokenizer: " + path("same")), Texts{});
+  EXPECT_EQ(
+      warnings("tokenizer: " + path("vocab.txt")),
+      Texts{fmt::format("data.tokens.tokenizer: {}/vocab.txt gives id 5 to 'b' instead of 'a', and thus is not the "
+                        "tokenizer of {}/bert, with which the model was trained; remove data.tokens.tokenizer",
+                        folder.path().string(), folder.path().string())});
+  EXPECT_EQ(warnings("tokenizer: bytes"),
+            Texts{fmt::format("data.tokens.tokenizer: bytes is not the tokenizer of {}/bert, with which the model was "
+                              "trained; remove data.tokens.tokenizer",
+                              folder.path().string())});
 }
 
 // Variables that ask for the precision of the recipe, or for none, need no warning.

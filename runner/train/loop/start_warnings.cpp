@@ -1,5 +1,6 @@
 #include "runner/train/loop/start_warnings.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -8,8 +9,14 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/affinity.h"
+#include "runner/data/text.h"
+#include "runner/model/pretrained_folder.h"
 #include "runner/optim/bf16_warnings.h"
+#include "runner/text/tokenizer_file.h"
 #include "runner/train/step/device_rules.h"
+#include "schema/base/error.h"
+#include "schema/base/file.h"
+#include "schema/base/text.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
@@ -63,12 +70,47 @@ std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
   return warnings;
 }
 
+// Returns the first id for which tokenizers have different tokens; none if they have the same vocabulary.
+std::optional<size_t> difference(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  if (a == b) return std::nullopt;
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+// Ids of another tokenizer mean other tokens than those that the pretrained model has learnt.
+std::optional<std::string> tokenizer_warning(const schema::Recipe& recipe) {
+  const schema::DataSpec& data = recipe.data;
+  const bool has_texts = data.tokens || data.train.format == schema::DataFormat::kText;
+  const std::string& word = data::tokens_word(data);
+  if (recipe.model.pretrained.empty() || !has_texts || word == "ids") return std::nullopt;
+  const char* const key = data.tokens ? "data.tokens.tokenizer" : "data.train.tokens";
+  try {
+    const std::string folder = folder_of(nn::find_pretrained(recipe.model.pretrained).config);
+    if (word == folder) return std::nullopt;
+    const text::Tokenizer own = text::open_tokenizer(folder);
+    std::string what = "is not";
+    if (!data::tokenizer_path(data).empty()) {
+      const text::Tokenizer other = text::open_tokenizer(word);
+      const auto id = difference(own.tokens(), other.tokens());
+      if (!id) return std::nullopt;
+      const auto token = [&](const text::Tokenizer& tokenizer) {
+        return *id < tokenizer.tokens().size() ? in_quotes(tokenizer.tokens()[*id]) : "no token";
+      };
+      what = fmt::format("gives id {} to {} instead of {}, and thus is not", *id, token(other), token(own));
+    }
+    return fmt::format("{}: {} {} the tokenizer of {}, with which the model was trained; remove {}", key, word, what,
+                       folder, key);
+  } catch (const Error&) {  // the folder is missing or has no tokenizer, or the run reports why one cannot be opened
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> start_warnings(const schema::ReadResult& recipe) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
   for (std::string& text : ignored_variables(recipe.recipe)) warnings.push_back(std::move(text));
-  for (auto text : {crowding_warning(recipe.recipe), shared_cores_warning(recipe.recipe)})
+  for (auto text :
+       {crowding_warning(recipe.recipe), shared_cores_warning(recipe.recipe), tokenizer_warning(recipe.recipe)})
     if (text) warnings.push_back(std::move(*text));
   if (!rounds_to_bf16(recipe.recipe)) return warnings;
   for (std::string& text : optim::bf16_warnings(recipe)) warnings.push_back(std::move(text));

@@ -24,7 +24,7 @@ struct Entry {
   std::string type;          // without "list of"
   bool is_list = false;
   bool is_scalar = false;
-  std::string range, count, excludes, unit, like, resume, text;
+  std::string range, count, excludes, shorthand, unit, like, resume, text;
   bool nonempty = false, required = false, optional = false, later = false;
   std::vector<std::string> choices, later_choices;
   std::vector<Default> defaults;  // those of default_if come first

@@ -99,9 +99,11 @@ class TableWriter {
     refuse(entry, "unknown resume " + entry.resume);
   }
 
-  void check_excludes(const Entry& entry) const {
+  void check_names(const Entry& entry) const {
     if (!entry.excludes.empty() && !paths_.contains(entry.parent + "." + entry.excludes))
       refuse(entry, "excludes an unknown sibling " + entry.excludes);
+    if (!entry.shorthand.empty() && !paths_.contains(entry.path() + "." + entry.shorthand))
+      refuse(entry, "is short for an unknown field " + entry.shorthand);
   }
 
   // Parses "[a, b)"; either end may be empty.
@@ -125,7 +127,7 @@ class TableWriter {
     const Entry& entry = row.entry;
     const auto type = kTypes.find(entry.type);
     if (type == kTypes.end()) refuse(entry, "unknown type " + entry.type);
-    check_excludes(entry);
+    check_names(entry);
     const auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
     const std::vector<std::string> columns = {quoted(entry.parent),
                                               quoted(entry.name),
@@ -145,6 +147,7 @@ class TableWriter {
                                               conditions(entry, entry.implied_by),
                                               defaults(row),
                                               quoted(entry.excludes),
+                                              quoted(entry.shorthand),
                                               quoted(entry.unit),
                                               quoted(entry.text)};
     fields_ += "    {" + join(columns, ", ") + "},\n";
