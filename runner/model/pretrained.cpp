@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +12,7 @@
 #include "runner/model/models.h"
 #include "runner/model/pretrained_folder.h"
 #include "runner/model/pretrained_tensors.h"
+#include "runner/text/tokenizer_file.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/suggest.h"
@@ -191,29 +192,31 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   return applied;
 }
 
-bool is_tokenizer_folder(const std::string& folder) {
-  const auto has = [&](const char* name) {
-    std::error_code ignored;
-    return std::filesystem::exists(join_path(folder, name), ignored);
-  };
-  return has("tokenizer.json") || has("vocab.txt") || (has("vocab.json") && has("merges.txt"));
+// Returns why the folder has no tokenizer; none if it has one.
+std::optional<std::string> why_no_tokenizer(const std::string& folder) {
+  try {
+    text::find_tokenizer(folder);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
+  }
 }
 
 // Lets the data have the tokens of the folder, unless the recipe names a tokenizer.
 void add_tokenizer(const schema::ReadResult& recipe, Applied& applied) {
   constexpr const char* kTokenizer = "data.tokens.tokenizer";
   const std::string& folder = applied.folder;
-  const bool is_there = is_tokenizer_folder(folder),
-             is_needed = recipe.recipe.data.tokens && recipe.find(kTokenizer) == nullptr;
-  if (is_needed && is_there) applied.values.emplace_back(kTokenizer, folder);
-  if (is_needed && !is_there)
-    applied.faults.push_back(
-        recipe.fault(schema::ErrorId::kMissingKey, kTokenizer,
-                     fmt::format("{} is missing, and {} has no tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-                                 kTokenizer, folder)));
+  const std::optional<std::string> why_not = why_no_tokenizer(folder);
+  if (recipe.recipe.data.tokens && recipe.find(kTokenizer) == nullptr) {
+    if (why_not)
+      applied.faults.push_back(recipe.fault(schema::ErrorId::kMissingKey, kTokenizer,
+                                            fmt::format("{} is missing, and {}", kTokenizer, *why_not)));
+    else
+      applied.values.emplace_back(kTokenizer, folder);
+  }
   for (const char* const key : {"data.train.tokens", "data.eval.tokens"}) {
     const schema::Leaf* const leaf = recipe.find(key);
-    if (is_there && leaf != nullptr && leaf->origin == schema::OriginKind::kDefault)
+    if (!why_not && leaf != nullptr && leaf->origin == schema::OriginKind::kDefault)
       applied.values.emplace_back(key, folder);
   }
 }

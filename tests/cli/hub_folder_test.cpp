@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/formats/model_files.h"
+#include "runner/text/sentence_piece.h"
 #include "schema/base/json.h"
 #include "tests/cli/command.h"
 #include "tests/support/paths.h"
@@ -92,6 +93,23 @@ TEST_F(HubFolder, OfLlamaIsThatOfTransformers) {
   expect_success("runner export llama --model written/");
   expect_same_tensors("written", "llama");
   expect_same_config("written", "llama");
+}
+
+TEST_F(HubFolder, HasTheSentencePieceModelOfTheData) {
+  if (!text::has_sentence_piece()) GTEST_SKIP() << "this build has no SentencePiece";
+  fs::create_directory(path() / "tokens");
+  fs::copy(support::source_path("tests/text/figures/sentence_piece/bpe.model"), path() / "tokens/tokenizer.model");
+  write_text(path() / "tokens/tokenizer_config.json",
+             R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true, "legacy": false})");
+  write_letters();
+  const std::string data = "train: {format: text, path: text.txt, sequence_length: 8";
+  train("new", "type: llama, layers: 1, heads: 2, width: 4", data + ", tokens: tokens}, batch_size: 4");
+  expect_success("runner export new --model written");
+  for (const char* file : {"tokenizer.model", "tokenizer_config.json"})
+    EXPECT_EQ(read_text(path() / "written" / file), read_text(path() / "tokens" / file));
+  EXPECT_EQ(json::member(config_of("written"), "eos_token_id"), json::Value(int64_t{2}));
+  train("again", "type: llama, pretrained: written", data + "}, batch_size: 4");
+  EXPECT_NE(run("runner show again").out.find("data.train.tokens/tokenizer_config.json "), std::string::npos);
 }
 
 // The classes of the folder are not sorted.

@@ -217,11 +217,12 @@ TEST(Help, ExamplesParse) {
       const std::string_view line = lines.substr(0, lines.find('\n'));
       lines.remove_prefix(std::min(line.size() + 1, lines.size()));
       std::vector<std::string> words;
-      bool quoted = false, fresh = true;
+      char quote = '\0';
+      bool fresh = true;
       for (const char c : line.substr(0, line.find(" >"))) {
-        if (c == '"') {
-          quoted = !quoted;
-        } else if (c == ' ' && !quoted) {
+        if (c == quote || (quote == '\0' && (c == '"' || c == '\''))) {
+          quote = quote == '\0' ? c : '\0';
+        } else if (c == ' ' && quote == '\0') {
           fresh = true;
         } else {
           if (fresh) words.emplace_back();

@@ -13,6 +13,7 @@
 #include "runner/model/pretrained_folder.h"
 #include "runner/optim/bf16_warnings.h"
 #include "runner/text/tokenizer_file.h"
+#include "runner/text/tokenizer_words.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
@@ -81,7 +82,7 @@ std::optional<std::string> tokenizer_warning(const schema::Recipe& recipe) {
   const schema::DataSpec& data = recipe.data;
   const bool has_texts = data.tokens || data.train.format == schema::DataFormat::kText;
   const std::string& word = data::tokens_word(data);
-  if (recipe.model.pretrained.empty() || !has_texts || word == "ids") return std::nullopt;
+  if (recipe.model.pretrained.empty() || !has_texts || word == text::kIdsWord) return std::nullopt;
   const char* const key = data.tokens ? "data.tokens.tokenizer" : "data.train.tokens";
   try {
     const std::string folder = folder_of(nn::find_pretrained(recipe.model.pretrained).config);
