@@ -116,7 +116,7 @@ struct Bind {
   std::string name;  // a plain word for a positional, as CLI11 requires
 
   void operator()(bool Options::*member) const { app.add_flag(name, options.*member); }
-  // Otherwise CLI11 takes a text such as [MASK] for a list and removes its brackets.
+  // By default CLI11 reads [MASK] as a list and removes the brackets.
   void operator()(std::vector<std::string> Options::*member) const {
     if (!argument.is_positional()) app.add_option(name, options.*member)->allow_extra_args(false);
   }
@@ -139,18 +139,19 @@ struct Bind {
   }
 };
 
-// Stores the words that CLI11 has left in the positional that takes several. The last `unmarked` are no options.
-void take_words(const Command& command, const std::vector<std::string>& words, size_t unmarked, Options& options) {
-  const auto end = words.end() - static_cast<ptrdiff_t>(std::min(unmarked, words.size()));
+// Stores the remaining words in the positional that takes several. Words after the first `--` are never options.
+void take_words(const Command& command, std::vector<std::string> words, Options& options) {
+  const auto mark = std::ranges::find(words, "--");
   const auto option =
-      std::find_if(words.begin(), end, [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
-  if (option != end) fail_unexpected(command, *option);
+      std::find_if(words.begin(), mark, [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (option != mark) fail_unexpected(command, *option);
+  if (mark != words.end()) words.erase(mark);
   if (words.empty()) return;
   for (const Argument& argument : *command.arguments) {
     const Member& target = argument.target;
     const auto* member = std::get_if<std::vector<std::string> Options::*>(&target);
     if (member == nullptr || !argument.is_positional()) continue;
-    options.** member = words;
+    options.** member = std::move(words);
     return;
   }
   fail_unexpected(command, words.front());
@@ -188,8 +189,6 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
     }
   }
   for (const Bind& bind : binds) std::visit(bind, static_cast<const Member&>(bind.argument.target));
-  const auto mark = std::ranges::find(words, "--");
-  const size_t after_mark = mark == words.end() ? 0 : static_cast<size_t>(words.end() - mark) - 1;
   std::reverse(words.begin(), words.end());  // order required by CLI11
   try {
     app.parse(std::move(words));
@@ -197,9 +196,7 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
     const std::string text = error.what();
     fail_without_value(text.substr(0, text.find(':')), command);
   }
-  std::vector<std::string> left = app.remaining();
-  std::erase(left, "--");
-  take_words(command, left, after_mark, *options);
+  take_words(command, app.remaining(), *options);
   check_usage(command, *options);
   return options;
 }

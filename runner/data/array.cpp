@@ -204,8 +204,11 @@ bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& arr
 
 void take_classes_of_tokens(Storage& storage, const Array& array, const ReadOptions& options) {
   storage.sequence = storage.feature_shape[0];
-  RUN_CHECK(is_integer(array.element) && take_classes(storage, read_integers(array), array, options), ErrorKind::kData,
-            "{}: expected a class for each token, as integers", array.name);
+  constexpr const char* kExpected = "{}: expected a class for each token, as integers";
+  RUN_CHECK(is_integer(array.element), ErrorKind::kData, kExpected, array.name);
+  LargeArray<int64_t> labels = read_integers(array);
+  hide_padding(storage, labels, options.ignore_index.value_or(kNoLabel));
+  RUN_CHECK(take_classes(storage, std::move(labels), array, options), ErrorKind::kData, kExpected, array.name);
 }
 
 bool is_whole(double value) {

@@ -105,14 +105,18 @@ void find_names(Encoding& encoding, const Storage& train, const Storage* eval) {
   encoding.outputs = std::ssize(encoding.class_names);
 }
 
-// Sets the classes of data.classes. Numbers that are not among them are positions in the list.
+// Sets the classes of data.classes. If the labels are numbers and the names are not, label i is name i.
 void declare_classes(Encoding& encoding, std::span<const std::string> declared, const Storage& train) {
   encoding.class_names.assign(declared.begin(), declared.end());
   encoding.outputs = std::ssize(encoding.class_names);
   if (!train.class_names.empty()) return;
   std::vector<int64_t>& values = encoding.class_values;
   for (const std::string& name : declared)
-    if (const auto number = parse_whole(name)) values.push_back(*number);
+    if (const auto number = parse_whole(name)) {
+      RUN_CHECK(std::ranges::find(values, *number) == values.end(), ErrorKind::kRecipe,
+                "data.classes has the number {} twice", *number);
+      values.push_back(*number);
+    }
   if (std::ssize(values) == encoding.outputs) return;
   values.resize(declared.size());
   std::iota(values.begin(), values.end(), 0);
@@ -227,7 +231,8 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
     if (eval != nullptr && train.rule) join_synthetic(encoding, train, *eval);
     return;
   }
-  const bool keeps = known != nullptr && knows(*known, train) && (eval == nullptr || knows(*known, *eval));
+  const bool keeps = known != nullptr && knows(*known, train) && (eval == nullptr || knows(*known, *eval)) &&
+                     (declared.empty() || std::ranges::equal(declared, known->class_names));
   if (keeps) {
     encoding.outputs = known->outputs;
     encoding.class_names = known->class_names;
@@ -248,9 +253,7 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
     encoding.ignored_label = known->ignored_label;
   }
   const std::string_view remedy =
-      declared.empty() || keeps
-          ? ""
-          : "; they come from data.classes or model.pretrained (model.new_head: true starts with a new output layer)";
+      declared.empty() || keeps ? "" : "; add it to data.classes, or, with model.pretrained, set model.new_head: true";
   use_classes(train, encoding, "data.train", remedy);
   if (eval == nullptr) return;
   check_synthetic(encoding, *eval, "data.eval");
@@ -302,8 +305,12 @@ std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encodi
 namespace {
 
 // Whether the number of a class is farther from all others than these are from each other, as 255 from 0, 1 and 2.
-bool is_far(const Encoding& encoding, size_t index) {
-  const std::vector<int64_t>& numbers = encoding.class_values;  // ascending
+bool is_far(const Encoding& encoding, size_t class_) {
+  if (encoding.class_values.empty()) return false;
+  std::vector<int64_t> numbers = encoding.class_values;
+  std::ranges::sort(numbers);
+  const auto index =
+      static_cast<size_t>(std::ranges::lower_bound(numbers, encoding.class_values[class_]) - numbers.begin());
   if (numbers.size() < 3 || (index > 0 && index + 1 < numbers.size())) return false;
   const auto distance = [&](size_t from, size_t to) {
     return static_cast<uint64_t>(numbers[to]) - static_cast<uint64_t>(numbers[from]);
@@ -409,6 +416,19 @@ std::vector<std::string> class_warnings(const Encoding& encoding, const std::vec
                 : "no metric measures it: evaluate on more data");
   warn(eval, train, "training", "evaluation", "the model cannot learn it");
   return warnings;
+}
+
+std::optional<std::string> declared_class_warning(const Encoding& encoding, const std::vector<int64_t>& train) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < train.size(); ++i)
+    if (train[i] == 0) missing.push_back(class_name(encoding, i));
+  if (missing.empty()) return std::nullopt;
+  std::string text = fmt::format("{} of data.classes without a sample for training: {}",
+                                 count_text(std::ssize(missing), "class"), list_of(missing));
+  if (!encoding.class_values.empty() && encoding.class_names[0] != std::to_string(encoding.class_values[0]))
+    text +=
+        fmt::format("; the labels are numbers, and label {} is {}", encoding.class_values[0], class_name(encoding, 0));
+  return text;
 }
 
 std::string labels_text(const Encoding& encoding) {

@@ -58,12 +58,13 @@ class LabelMap {
 
 // Finds the classes of the training data and of evaluation data (null: none, or the same storage), sets them in the
 // encoding and replaces the labels of both. `declared`: data.classes. `known`: encoding whose classes are kept if they
-// include all labels, or null. Throws Error(kData) if a label is not declared, if names differ only by spelling, or if
-// synthetic labels do not fit those of a file; Error(kRecipe) if classes are declared and the labels are no classes.
+// include all labels and are those declared, or null. Throws Error(kData) if a label is not declared, if names differ
+// only by spelling, or if synthetic labels do not fit those of a file; Error(kRecipe) if classes are declared and the
+// labels are no classes.
 void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
                    std::span<const std::string> declared = {}, const Encoding* known = nullptr);
-// Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages; `remedy`: ends them.
-// Throws Error(kData) for a label that is no class.
+// Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages; `remedy`: appended
+// to the message. Throws Error(kData) for a label that is no class.
 void use_classes(Storage& storage, const Encoding& encoding, const std::string& name, std::string_view remedy = {});
 
 // Returns the number of samples of each class. `rows`: those that count; empty: all.
@@ -77,6 +78,8 @@ void check_common_classes(const Encoding& encoding, const std::vector<int64_t>& 
 // Returns warnings about classes that only one of the two parts has. `is_split`: whether data.split made them.
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
                                         const std::vector<int64_t>& eval, bool is_split);
+// Returns a warning about classes of data.classes without a sample; none if each has one.
+std::optional<std::string> declared_class_warning(const Encoding& encoding, const std::vector<int64_t>& train);
 
 // Weights by class as class_weight="balanced" of scikit-learn: N / (K * count), of the N samples of the K classes that
 // occur. A class without samples has weight 0.

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "backends/runtime/available_memory.h"
-#include "runner/data/characters.h"
+#include "runner/data/character_vocabulary.h"
 #include "runner/data/data_format.h"
 #include "runner/data/fit.h"
 #include "runner/data/labels.h"
@@ -22,9 +22,9 @@
 #include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
+#include "schema/recipe/causal_models.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/losses.h"
-#include "schema/recipe/models.h"
 
 namespace runner::data {
 namespace {
@@ -229,7 +229,7 @@ void encode_texts(Sections& sections, const TextTokenizer& tokenizer, const Enco
   if (known != nullptr && known->texts)
     characters = known->texts->characters;
   else if (const Storage* const other = sections.other())
-    characters = merged(characters, other->rows->characters);
+    characters = merge_characters(characters, other->rows->characters);
   use_characters(*sections.train->rows, characters, "data.train");
   if (Storage* const other = sections.other()) use_characters(*other->rows, characters, "data.eval");
   if (!characters.empty()) encoding.vocabulary = std::ssize(characters);
@@ -259,6 +259,7 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
               "data.eval.tokens is {}, but data.train.tokens is {}", spec.eval->tokens, spec.train.tokens);
     ReadOptions options = same_as(encoding, seed, false);
     options.tokenizer = sections.options.tokenizer;
+    options.ignore_index = ignore_index;
     sections.eval = std::make_shared<Storage>(read(*spec.eval, options, buffer, "data.eval"));
     append(sections.files, sections.eval->files);
     about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
@@ -278,11 +279,14 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
 
 // Counts the samples by class. Appends warnings about the classes. Throws Error(kData) if a new run's data.eval has no
 // class of data.train.
-std::vector<int64_t> count_classes(const Sections& sections, bool is_new, std::vector<std::string>& warnings) {
+std::vector<int64_t> count_classes(const Sections& sections, bool is_new, bool are_declared,
+                                   std::vector<std::string>& warnings) {
   const auto& [train, eval, rows, encoding, files, options] = sections;
   if (train->label_counts.empty()) return {};
   std::vector<int64_t> counts = class_counts(*train, encoding, rows.train);
   append(warnings, label_warnings(encoding, *train));
+  if (are_declared)
+    if (auto text = declared_class_warning(encoding, counts)) warnings.push_back(std::move(*text));
   if (!eval) return counts;
   const std::vector<int64_t> of_eval = class_counts(*eval, encoding, rows.eval);
   if (eval != train && is_new) about_key("data.eval", [&] { check_common_classes(encoding, counts, of_eval); });
@@ -383,7 +387,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   if (is_prepared && !ignore_index) ignore_index = kNoLabel;
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, spec.classes, known);
   std::vector<std::string> warnings;
-  std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
+  std::vector<int64_t> counts = count_classes(sections, known == nullptr, !spec.classes.empty(), warnings);
   fit(sections, spec);
 
   const bool has_other = sections.other() != nullptr;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runner/data/characters.h"
+#include "runner/data/character_vocabulary.h"
 #include "runner/data/data_file.h"
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
@@ -393,14 +393,14 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
 
 void use_vocabulary(Storage& storage, const std::vector<std::string>& tokens, const std::string& name) {
   if (storage.class_names == tokens) return;
-  const std::vector<int32_t> id_of = renumbered(storage.class_names, tokens, name);
+  const std::vector<int32_t> id_of = ids_in(storage.class_names, tokens, name);
   for (uint32_t& token : storage.text.ids) token = static_cast<uint32_t>(id_of[token]);
   storage.class_names = tokens;
   storage.vocabulary = storage.outputs = std::ssize(tokens);
 }
 
 void merge_vocabularies(Encoding& encoding, Storage& train, Storage& eval) {
-  const std::vector<std::string> names = merged(train.class_names, eval.class_names);
+  const std::vector<std::string> names = merge_characters(train.class_names, eval.class_names);
   encoding.class_names = names;
   if (!names.empty()) encoding.vocabulary = encoding.outputs = std::ssize(names);
   use_vocabulary(train, names, "data.train");

@@ -33,7 +33,8 @@ std::vector<int32_t> TextCodec::encode(std::string_view text) const {
   std::vector<int32_t> ids = tokenizer_ ? tokenizer_->encode(text) : ids_of(text);
   if (are_rows_) ids = tokenizer_->begun(ids);
   if (ids.empty() && end_token()) ids.push_back(*end_token());
-  RUN_CHECK(!ids.empty(), ErrorKind::kUsage, "the prompt has no tokens; give at least one {}",
+  RUN_CHECK(!ids.empty(), ErrorKind::kUsage,
+            "the prompt is empty, and the data have no end token to begin with; give at least one {}",
             tokenizer_ ? "character" : "token id");
   return ids;
 }

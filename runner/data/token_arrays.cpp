@@ -91,6 +91,12 @@ void take_mask(Storage& storage, const Array& array, const ReadOptions& options)
               array.name, i / length, i % length - 1, i % length);
 }
 
+void hide_padding(const Storage& storage, std::span<int64_t> labels, int64_t no_label) {
+  for (const IdInput& more : storage.more_inputs)
+    for (size_t i = 0; more.input.name == kMaskName && i < labels.size(); ++i)
+      if (more.ids[i] == 0) labels[i] = no_label;
+}
+
 bool has_shape_of_tokens(const Storage& storage, const Array& array) {
   return !storage.tokens.empty() && array.shape == std::vector<int64_t>{storage.samples, storage.feature_shape[0]};
 }
@@ -101,6 +107,7 @@ void take_token_labels(Storage& storage, const Array& array, const ReadOptions& 
             storage.samples, storage.feature_shape[0], shape_text(array));
   LargeArray<int64_t> labels = read_integers(array);
   if (options.ignore_index) std::ranges::replace(labels, *options.ignore_index, kNoLabel);
+  hide_padding(storage, labels, kNoLabel);
   if (options.labels == LabelsAs::kNextTokens) refuse_shifted(storage, labels, array.name);
   store(storage, std::move(labels), options.labels);
 }
@@ -109,9 +116,7 @@ bool take_tokens_as_labels(Storage& storage, const ReadOptions& options) {
   if (storage.tokens.empty() || options.labels != LabelsAs::kNextTokens) return false;
   LargeArray<int64_t> labels(storage.tokens.size());
   std::ranges::copy(storage.tokens, labels.begin());
-  for (const IdInput& more : storage.more_inputs)
-    for (size_t i = 0; more.input.name == kMaskName && i < labels.size(); ++i)
-      if (more.ids[i] == 0) labels[i] = kNoLabel;
+  hide_padding(storage, labels, kNoLabel);
   store(storage, std::move(labels), options.labels);
   return true;
 }

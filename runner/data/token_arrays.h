@@ -14,6 +14,8 @@ void take_ids(Storage& storage, const Array& array, const char* name, int64_t vo
 // because causal models see all earlier tokens. Call it after take_tokens().
 void take_mask(Storage& storage, const Array& array, const ReadOptions& options);
 
+// Sets the labels (N, T) of tokens whose attention mask is 0 to `no_label`.
+void hide_padding(const Storage& storage, std::span<int64_t> labels, int64_t no_label);
 // Whether an array has the shape of the stored token ids.
 bool has_shape_of_tokens(const Storage& storage, const Array& array);
 // Stores labels that are tokens, (N, T), each at the place of its own token. With LabelsAs::kNextTokens it moves to the

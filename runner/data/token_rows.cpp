@@ -5,7 +5,7 @@
 
 #include <fmt/ranges.h>
 
-#include "runner/data/characters.h"
+#include "runner/data/character_vocabulary.h"
 #include "runner/formats/input_file.h"
 #include "runner/text/characters.h"
 #include "runner/text/tokenizer_file.h"
@@ -201,7 +201,7 @@ int64_t TextTokenizer::finish(TokenRows& rows) const {
 
 void use_characters(TokenRows& rows, const std::vector<std::string>& characters, const std::string& name) {
   if (rows.characters == characters) return;
-  const std::vector<int32_t> id_of = renumbered(rows.characters, characters, name);
+  const std::vector<int32_t> id_of = ids_in(rows.characters, characters, name);
   for (int32_t& id : rows.ids) id = id_of[static_cast<size_t>(id)];
   rows.characters = characters;
 }

@@ -53,18 +53,23 @@ json::Value pretrained_config(const schema::ModelSpec& spec) {
   }
 }
 
-// Adds the special tokens of a language model: those of the pretrained model, else the end token of the tokenizer. A
-// missing key would be that of transformers.
-void add_special_ids(json::Object& config, const schema::Recipe& recipe) {
+// Adds the special tokens of a model: those of the pretrained model, or else of the tokenizer. A key that is missing
+// from the file of a language model would be that of transformers.
+void add_special_ids(json::Object& config, const schema::Recipe& recipe, bool is_causal) {
   const json::Value pretrained = pretrained_config(recipe.model);
-  const std::string tokenizer = data::tokenizer_path(recipe.data);
-  for (const char* const key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+  const std::string path = data::tokenizer_path(recipe.data);
+  std::error_code ignored;
+  std::optional<text::Tokenizer> tokenizer;
+  if (std::filesystem::exists(path, ignored)) tokenizer = text::open_tokenizer(path);
+  const auto add = [&](const char* key, std::optional<int32_t> (text::Tokenizer::*token)() const) {
     json::Value id = json::member(pretrained, key);
-    std::error_code ignored;
-    if (id.is_null() && key == std::string_view("eos_token_id") && std::filesystem::exists(tokenizer, ignored))
-      if (const auto end = text::open_tokenizer(tokenizer).end_token()) id = int64_t{*end};
-    config.emplace_back(key, std::move(id));
-  }
+    const std::optional<int32_t> own = tokenizer ? ((*tokenizer).*token)() : std::nullopt;
+    if (id.is_null() && own) id = int64_t{*own};
+    if (is_causal || !id.is_null()) config.emplace_back(key, std::move(id));
+  };
+  if (is_causal) add("bos_token_id", &text::Tokenizer::begin_token);
+  if (is_causal) add("eos_token_id", &text::Tokenizer::end_token);
+  add("pad_token_id", &text::Tokenizer::padding_token);
 }
 
 const std::string* word_of_no_value(const ConfigKey& key) {
@@ -115,7 +120,7 @@ std::string hub_config_text(const schema::ReadResult& recipe, const data::Encodi
       add(config, key.names.back(), *word);
   }
   for (const auto& [name, value] : def.fixed) add(config, name, value);
-  if (data.token_labels == data::TokenLabels::kNext) add_special_ids(config, recipe.recipe);
+  add_special_ids(config, recipe.recipe, data.token_labels == data::TokenLabels::kNext);
   if (head.has_labels && !data.predicts_tokens()) add_classes(config, data);
   if (!head.problem_type.empty()) config.emplace_back("problem_type", head.problem_type);
   return json::text(config);

@@ -32,7 +32,7 @@ struct PretrainedSource {
   const PretrainedDef& def;
   std::string path;                       // model.pretrained
   bool has_new_outputs = false;           // model.new_head
-  std::vector<std::string> classes = {};  // names in the order of the model's outputs; empty: numbers, or no classes
+  std::vector<std::string> classes = {};  // names of the model's outputs, for messages
 };
 
 // What became of the tensors of a pretrained model.
@@ -55,7 +55,7 @@ class InitialWeights {
   // the model, if a rename matches no name, or if renames make two names equal.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
-  // Classes with names are found by the names of config.json. Throws Error(kData) or Error(kRecipe) naming the file.
+  // Throws Error(kData) or Error(kRecipe) naming the file.
   InitialWeights(const PretrainedSource& source, const ParameterSet& parameters);
   ~InitialWeights();
   InitialWeights(InitialWeights&&) noexcept;

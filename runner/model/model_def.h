@@ -59,8 +59,8 @@ struct ModelDef {
   // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for
   // tokens with a label each.
   Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
-  // Null for other models. Those that predict the next token (schema/recipe/models.h) can be recorded with a cache
-  // (key_cache.h).
+  // Null for other models. Those that predict the next token (schema/recipe/causal_models.h) can be recorded with a
+  // cache (key_cache.h).
   Required<const TransformerNames*> transformer;
   // The checkpoints that model.pretrained reads; null: none.
   Required<const PretrainedDef& (*)()> pretrained;

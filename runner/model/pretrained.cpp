@@ -144,13 +144,16 @@ void add_classes(const schema::ReadResult& recipe, const PretrainedFiles& files,
                  Applied& applied) {
   constexpr const char* kClasses = "data.classes";
   const schema::ModelSpec& spec = recipe.recipe.model;
-  const bool has_classes =
-      spec.head == schema::ModelHead::kClassification || spec.head == schema::ModelHead::kTokenClassification;
+  const HubHead head = find_model(spec.type)->pretrained().head_of(spec);
+  const bool has_classes = head.has_labels && head.problem_type.empty();
   const schema::DataFormat format = recipe.recipe.data.train.format;
-  const bool has_names = format != schema::DataFormat::kSynthetic && format != schema::DataFormat::kText;
-  if (spec.type != schema::ModelType::kEncoder || !has_classes || spec.new_head || !has_names || names.empty()) return;
+  const bool may_be_named = format != schema::DataFormat::kSynthetic && format != schema::DataFormat::kText;
+  if (!has_classes || spec.new_head || !may_be_named || names.empty()) return;
   const std::vector<std::string>& written = recipe.recipe.data.classes;
-  if (written.empty()) return applied.values.emplace_back(kClasses, json::list_of(names)), void();
+  if (written.empty()) {
+    applied.values.emplace_back(kClasses, json::list_of(names));
+    return;
+  }
   if (written == names) return;
   applied.faults.push_back(recipe.fault(schema::ErrorId::kConflictingKeys, kClasses,
                                         fmt::format("data.classes is {}, but id2label of {} is {}",

@@ -1,9 +1,7 @@
 #include "runner/report/prediction_text.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -17,9 +15,9 @@ namespace {
 using train::OutputsAs;
 using train::Prediction;
 
-// Returns the row of the file of some outputs.
+// Returns the file row of the outputs at `place`.
 int64_t row_of(const Prediction& prediction, int64_t place) {
-  return prediction.tokens.empty() ? place : prediction.tokens[static_cast<size_t>(place)].sample;
+  return !prediction.has_tokens() ? place : prediction.tokens[static_cast<size_t>(place)].sample;
 }
 
 // Number of the most likely class; −1 in a row that has no prediction.
@@ -44,17 +42,10 @@ std::vector<std::string> column_names(const Prediction& prediction) {
   return names;
 }
 
-// Number of tokens of the longest sample.
-int64_t longest(std::span<const train::Outputs::Token> tokens) {
-  int64_t most = 0;
-  for (const auto& token : tokens) most = std::max(most, token.position + 1);
-  return most;
-}
-
-// Returns a list with value(place) of each row, null if it has no prediction; of tokens, a list of their values.
+// Returns value(place) of each row, null without a prediction. With tokens, each row is a list of theirs.
 template <class ValueOf>
 json::List by_row(const Prediction& prediction, const ValueOf& value) {
-  if (prediction.tokens.empty()) {
+  if (!prediction.has_tokens()) {
     json::List rows;
     for (int64_t row = 0; row < prediction.size(); ++row)
       rows.push_back(prediction.reason(row).empty() ? json::Value(value(row)) : json::Value());
@@ -80,7 +71,7 @@ std::string description(const Prediction& prediction) {
 
 std::string prediction_csv(const Prediction& prediction) {
   const bool has_values = prediction.as != OutputsAs::kClasses, has_errors = !prediction.rejected.empty(),
-             has_tokens = !prediction.tokens.empty();
+             has_tokens = prediction.has_tokens();
   std::vector<std::string> fields;
   if (prediction.has_classes) fields.emplace_back("class");
   if (has_values) std::ranges::move(column_names(prediction), std::back_inserter(fields));
@@ -104,29 +95,29 @@ std::string prediction_csv(const Prediction& prediction) {
 }
 
 std::string prediction_npy(const Prediction& prediction) {
-  const bool are_classes = prediction.as == OutputsAs::kClasses;
   std::vector<int64_t> shape{prediction.samples};
-  if (!prediction.tokens.empty()) shape.push_back(longest(prediction.tokens));
-  const auto places = static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies()));
+  if (prediction.has_tokens()) shape.push_back(prediction.length);
+  const int64_t places = prediction.samples * std::max<int64_t>(prediction.length, 1);
   const auto at = [&](int64_t place) {
-    if (prediction.tokens.empty()) return static_cast<size_t>(place);
+    if (!prediction.has_tokens()) return place;
     const train::Outputs::Token& token = prediction.tokens[static_cast<size_t>(place)];
-    return static_cast<size_t>(token.sample * shape[1] + token.position);
+    return token.sample * prediction.length + token.position;
   };
   const auto file = [&](const char* dtype, const auto& values) {
     std::string text = formats::npy_header(dtype, shape);
     return text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]));
   };
-  if (are_classes) {
-    std::vector<int64_t> classes(places, -1);
-    for (int64_t place = 0; place < prediction.size(); ++place) classes[at(place)] = class_of(prediction, place);
+  if (prediction.as == OutputsAs::kClasses) {
+    std::vector<int64_t> classes(static_cast<size_t>(places), -1);
+    for (int64_t place = 0; place < prediction.size(); ++place)
+      classes[static_cast<size_t>(at(place))] = class_of(prediction, place);
     return file("<i8", classes);
   }
-  const auto width = static_cast<size_t>(prediction.outputs);
-  std::vector<float> values(places * width, std::numeric_limits<float>::quiet_NaN());
-  for (int64_t place = 0; place < prediction.size(); ++place)
-    std::ranges::copy(prediction.at(place), values.begin() + static_cast<ptrdiff_t>(at(place) * width));
   shape.push_back(prediction.outputs);
+  if (!prediction.has_tokens()) return file("<f4", prediction.values);
+  std::vector<float> values(static_cast<size_t>(places * prediction.outputs), std::numeric_limits<float>::quiet_NaN());
+  for (int64_t place = 0; place < prediction.size(); ++place)
+    std::ranges::copy(prediction.at(place), values.begin() + at(place) * prediction.outputs);
   return file("<f4", values);
 }
 

@@ -258,13 +258,18 @@ bool looks_like_piece_model(std::string_view file) {
 
 PieceModel read_piece_model(std::string_view file) {
   PieceModel model;
+  bool has_trainer = false, has_normalizer = false;
   Message message(file, 0);
   for (Field field; message.next(field);) {
     const auto inner = [&] { return Message(field.text(), static_cast<size_t>(field.text().data() - file.data())); };
     if (field.number == kPieces) model.pieces.push_back(read_piece(inner()));
     if (field.number == kTrainerSpec) read_trainer_spec(inner(), model);
     if (field.number == kNormalizerSpec) read_normalizer_spec(inner(), model);
+    has_trainer |= field.number == kTrainerSpec;
+    has_normalizer |= field.number == kNormalizerSpec;
   }
+  RUN_CHECK(model.pieces.empty() || (has_trainer && has_normalizer), ErrorKind::kData,
+            "the model ends before its {} settings; it is incomplete", has_trainer ? "normalizer" : "trainer");
   check_pieces(model);
   return model;
 }

@@ -27,9 +27,9 @@ struct PieceModel {
   bool byte_fallback = false;                                              // unknown characters become byte pieces
   std::string eos_piece = "</s>", bos_piece = "<s>", pad_piece = "<pad>";  // control pieces, if they exist
   // Normalizer.
-  std::string characters_map;  // what replaces characters, compiled; empty: nothing
+  std::string characters_map;  // compiled map of what replaces characters; empty: none
   bool adds_prefix = true;     // puts a blank before a text
-  bool removes_blanks = true;  // of several blanks all but one, and those at both ends
+  bool removes_blanks = true;  // collapses runs of blanks, and strips both ends
 };
 
 // Returns the byte of a piece such as <0x0A>, or nullopt if it is another piece.

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "runner/text/piece_json.h"
 #include "runner/text/piece_model.h"
 #include "runner/text/reading.h"
 #include "runner/text/sentence_piece.h"
@@ -226,6 +227,27 @@ std::map<int64_t, ListedToken> listed_tokens(const Settings& settings) {
   return tokens;
 }
 
+// transformers has its own ids for these, whatever their names.
+void check_roles(const SettingsFile& config, PieceClass kind, const PieceModel& model) {
+  std::vector<std::pair<const char*, std::string_view>> fixed;
+  if (kind == PieceClass::kXlmRoberta)
+    fixed = {{"bos_token", "<s>"},  {"cls_token", "<s>"},   {"eos_token", "</s>"},
+             {"sep_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
+  if (kind == PieceClass::kLlama || kind == PieceClass::kT5) fixed = {{"unk_token", "<unk>"}};
+  for (const auto& [role, content] : fixed) {
+    const json::Value& value = config.at(role);
+    if (value.is_null()) continue;
+    const std::string name = json::text_of(value.map() != nullptr ? json::member(value, "content") : value);
+    RUN_CHECK(name == content, ErrorKind::kData, "{}: {} {} is not supported for this class; expected {}", config.path,
+              role, in_quotes(name), content);
+  }
+  constexpr size_t kUnknownOfT5 = 2;
+  RUN_CHECK(kind != PieceClass::kT5 ||
+                (model.pieces.size() > kUnknownOfT5 && model.pieces[kUnknownOfT5].type == PieceType::kUnknown),
+            ErrorKind::kData, "{}: T5Tokenizer expects the unknown piece to have id 2; remove tokenizer_class",
+            config.path);
+}
+
 // Ids of tokens with a role.
 using Roles = std::map<std::string, int32_t, std::less<>>;
 
@@ -328,8 +350,14 @@ Template template_of(const Settings& settings, PieceClass kind, const Roles& rol
 // ---- tokenizer.json -------------------------------------------------------------------------------------------------
 
 // Refuses a tokenizer.json with other ids.
-void check_same_tokens(const SettingsFile& document, const PieceModel& model, const PieceVocabulary& vocabulary) {
+void check_same(const SettingsFile& document, PieceClass kind, const PieceModel& model,
+                const PieceVocabulary& vocabulary) {
   if (document.object.is_null()) return;
+  RUN_CHECK(
+      kind != PieceClass::kGeneric, ErrorKind::kData,
+      "{}: without a tokenizer_class such as LlamaTokenizer in {}, transformers takes the ids from tokenizer.json, "
+      "which are not supported; remove tokenizer.json to use those of the SentencePiece model",
+      document.path, kConfigFile);
   const auto check = [&](const std::string& token, const json::Value& value) {
     const std::optional<int64_t> id = json::integer_of(value);
     const std::optional<int32_t> here = vocabulary.find(token);
@@ -354,6 +382,7 @@ void check_same_tokens(const SettingsFile& document, const PieceModel& model, co
       "{}: the vocabulary has {} tokens, but the SentencePiece model of its folder {}; the two files are of different "
       "tokenizers: remove one of them",
       document.path, count, model.pieces.size());
+  naming(document.path, [&] { check_piece_json(document.object, model); });
 }
 
 // A tokenizer.model of Llama 3 has lines of a token in base64 and its rank.
@@ -378,6 +407,7 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
   const PieceClass kind = class_of(config);
   check_model(kind, model, path);
   check_settings(config, kind, model);
+  check_roles(config, kind, model);
   if (kind == PieceClass::kXlmRoberta) renumber(model, path);
 
   PieceVocabulary vocabulary(model);
@@ -386,7 +416,7 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
   for (const auto& [id, listed] : listed_tokens(settings)) vocabulary.add(listed.token, id, listed.path);
   const Roles roles = add_roles(settings, default_roles(kind, model), vocabulary);
   check_more_specials(config, vocabulary);
-  check_same_tokens(settings.document, model, vocabulary);
+  check_same(settings.document, kind, model, vocabulary);
 
   SentencePieceOptions options;
   bool has_prefix = model.adds_prefix;
@@ -411,8 +441,11 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
                        .added = vocabulary.added(),
                        .specials = template_of(settings, kind, roles, vocabulary.tokens().size()),
                        .decoder = {.kind = Decoder::kSentencePiece, .strips_blank = has_prefix},
+                       .limits = limits_of_json(settings.document.object),
+                       .begin = role("bos_token"),
                        .end = role("eos_token"),
-                       .padding = role("pad_token")};
+                       .padding = role("pad_token"),
+                       .mask = role("mask_token")};
   return Tokenizer(std::move(parts));
 }
 

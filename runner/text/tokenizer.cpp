@@ -169,7 +169,7 @@ std::optional<int32_t> Tokenizer::padding_token() const {
 }
 
 std::optional<int32_t> Tokenizer::mask_token() const {
-  return first_of(kMaskTokens);
+  return parts_.mask ? parts_.mask : first_of(kMaskTokens);
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens specials) const {

@@ -73,7 +73,7 @@ struct TokenizerParts {
   Template specials{};
   Decoder decoder{};
   FileLimits limits{};
-  std::optional<int32_t> end{}, padding{};  // tokens, if the files name them
+  std::optional<int32_t> begin{}, end{}, padding{}, mask{};  // tokens, if the files name them
 };
 
 class Tokenizer {
@@ -91,16 +91,18 @@ class Tokenizer {
   std::optional<int32_t> find(std::string_view token) const;
 
   bool is_special(int32_t id) const { return is_special_[static_cast<size_t>(id)]; }
-  // Returns whether tokens tell if they continue a word: by ## of WordPiece, or without ▁ of SentencePiece.
+  // Whether tokens mark the boundaries of words: ## of WordPiece, ▁ of SentencePiece.
   bool marks_words() const;
   // Requires marks_words().
   bool continues_word(int32_t id) const;
   // Returns the token that ends a document: the one that the files name, or the first of <|endoftext|>, </s>, <eos> and
   // [SEP] that there is.
   std::optional<int32_t> end_token() const;
+  // Returns the token that begins a text, if the files name it.
+  std::optional<int32_t> begin_token() const { return parts_.begin; }
   // Returns the token of padding: the one that the files name, or [PAD], or <pad>.
   std::optional<int32_t> padding_token() const;
-  // Returns the token that hides another one in training: [MASK], or <mask>.
+  // Returns the token that hides another one in training: the one that the files name, or [MASK], or <mask>.
   std::optional<int32_t> mask_token() const;
 
   // Returns the ids of a text, without the special tokens that with_specials() adds. Throws Error(kData) if the text is

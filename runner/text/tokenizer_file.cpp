@@ -260,6 +260,12 @@ TokenizerFiles find_tokenizer(const std::string& path) {
   return found;
 }
 
+std::string name_in_folder(const std::string& file) {
+  const std::string name = fs::path(file).filename().string();
+  const bool has_name = std::ranges::find(kPieceModelNames, name) != std::end(kPieceModelNames);
+  return name.ends_with(".model") && !has_name ? kPieceModelNames[0] : name;
+}
+
 Tokenizer open_tokenizer(const std::string& path) {
   const auto [format, files] = find_tokenizer(path);
   switch (format) {

@@ -21,6 +21,9 @@ struct TokenizerFiles {
 // there is no tokenizer.
 TokenizerFiles find_tokenizer(const std::string& path);
 
+// Returns the name with which a folder has this file: a SentencePiece model of any name is tokenizer.model.
+std::string name_in_folder(const std::string& file);
+
 // Reads these files. Throws Error(kData) naming the file if it is missing, damaged, or asks for something that would
 // change ids and is not supported.
 Tokenizer open_tokenizer(const std::string& path);

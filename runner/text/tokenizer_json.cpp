@@ -303,16 +303,6 @@ Template read_processors(const Value& value, size_t vocabulary) {
 
 // ---- truncation, padding --------------------------------------------------------------------------------------------
 
-FileLimits read_limits(const Value& document) {
-  FileLimits limits;
-  const Value& truncation = json::member(document, "truncation");
-  if (!truncation.is_null()) limits.truncation = Section(truncation, "truncation").integer("max_length", 512);
-  const Value& padding = json::member(document, "padding");
-  if (!padding.is_null())
-    limits.padding = json::integer_of(json::member(json::member(padding, "strategy"), "Fixed")).value_or(0);
-  return limits;
-}
-
 }  // namespace
 
 std::vector<std::string> tokens_by_id(const Value& vocabulary) {
@@ -335,6 +325,16 @@ std::vector<std::string> tokens_by_id(const Value& vocabulary) {
     tokens[id] = token;
   }
   return tokens;
+}
+
+FileLimits limits_of_json(const Value& document) {
+  FileLimits limits;
+  const Value& truncation = json::member(document, "truncation");
+  if (!truncation.is_null()) limits.truncation = Section(truncation, "truncation").integer("max_length", 512);
+  const Value& padding = json::member(document, "padding");
+  if (!padding.is_null())
+    limits.padding = json::integer_of(json::member(json::member(padding, "strategy"), "Fixed")).value_or(0);
+  return limits;
 }
 
 bool is_sentence_piece(const Value& document) {
@@ -365,7 +365,7 @@ Tokenizer tokenizer_of_json(const Value& document) {
 
   TokenizerParts parts{.kind = is_bert ? kWordPieceKind : kByteBpeKind,
                        .decoder = read_decoder(file.at("decoder")),
-                       .limits = read_limits(document)};
+                       .limits = limits_of_json(document)};
   parts.tokens = tokens_by_id(model.at("vocab"));
   const std::vector<std::string> model_tokens = parts.tokens;
   parts.added = read_added_tokens(document, parts.tokens);

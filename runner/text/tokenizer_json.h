@@ -19,6 +19,8 @@ Tokenizer tokenizer_of_json(const json::Value& document);
 
 // Whether the document describes a SentencePiece model, which tokenizer_of_json() refuses.
 bool is_sentence_piece(const json::Value& document);
+// Returns the truncation and padding of the document.
+FileLimits limits_of_json(const json::Value& document);
 // Returns the template of the document. `vocabulary`: number of tokens.
 Template template_of_json(const json::Value& document, size_t vocabulary);
 

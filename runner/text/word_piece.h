@@ -21,6 +21,7 @@ struct BertNormalizer {
 
   // `text`: UTF-8.
   std::string operator()(std::string_view text) const;
+  bool operator==(const BertNormalizer&) const = default;
 };
 
 struct WordPieceOptions {

@@ -187,12 +187,12 @@ class Binder {
       if (node != nullptr) bind_list(field, schema, path, *node);
       return;
     }
-    YamlNode section_of_number;
+    YamlNode section_of_value;
     if (node != nullptr && node->kind == YamlNode::Kind::kScalar && !field.shorthand.empty()) {
-      section_of_number = *node;
-      section_of_number.kind = YamlNode::Kind::kMap;
-      section_of_number.members.push_back({std::string(field.shorthand), node->place, *node});
-      node = &section_of_number;
+      section_of_value = *node;
+      section_of_value.kind = YamlNode::Kind::kMap;
+      section_of_value.members.push_back({std::string(field.shorthand), node->place, *node});
+      node = &section_of_value;
     }
     const bool implied = !field.implied_by.empty() && hold(field.implied_by) == Truth::kYes;
     if (node == nullptr && field.required) {

@@ -92,7 +92,7 @@ std::optional<Fraction> split_fraction(std::string_view text) {
   return Fraction{number, is_percent};
 }
 
-// Returns a number below 1 without a unit, such as 0.1, which other programs take as a part of the run.
+// Returns a part of the run without a unit, such as 0.1, the warmup_ratio of transformers.
 std::optional<double> share_of_run(const std::string& text) {
   const std::optional<Fraction> fraction = split_fraction(text + "%");
   const double number = fraction ? std::strtod(fraction->number.c_str(), nullptr) : 0;

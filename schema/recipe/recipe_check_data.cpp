@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "schema/base/suggest.h"
+#include "schema/recipe/causal_models.h"
 #include "schema/recipe/check_context.h"
 #include "schema/recipe/losses.h"
 #include "schema/recipe/metric_names.h"
-#include "schema/recipe/models.h"
 
 namespace runner::schema {
 namespace {

@@ -173,9 +173,10 @@ TEST_F(LabelsTest, FollowTheOrderOfTheRecipe) {
   data.train.gather_classes(ids, found);
   EXPECT_EQ(found, (Classes{2, 0}));
   spec.classes = {"ham", "eggs"};
-  EXPECT_EQ(error(spec),
-            "data.train: unknown class 'spam'; the classes of the model are 'ham', 'eggs'; they come from "
-            "data.classes or model.pretrained (model.new_head: true starts with a new output layer)");
+  EXPECT_EQ(
+      error(spec),
+      "data.train: unknown class 'spam'; the classes of the model are 'ham', 'eggs'; add it to data.classes, or, with "
+      "model.pretrained, set model.new_head: true");
   spec.classes = {"ham", "spam", "ham"};
   EXPECT_EQ(error(spec), "data.classes has 'ham' twice");
 }
@@ -186,8 +187,11 @@ TEST_F(LabelsTest, ThatAreNumbersGetNamesByTheRecipe) {
   const Encoding named = load(spec, 0).encoding;
   EXPECT_EQ(named.classes(), spec.classes);
   EXPECT_EQ(named.class_values, (Classes{0, 1, 2}));
+  EXPECT_EQ(load(spec, 0).warnings, Texts{"1 class of data.classes without a sample for training: neutral; the labels "
+                                          "are numbers, and label 0 is bad"});
   spec.classes = {"2", "7", "0"};
   const Data data = load(spec, 0);
+  EXPECT_EQ(data.warnings, Texts{"1 class of data.classes without a sample for training: 7"});
   EXPECT_EQ(data.encoding.class_values, (Classes{2, 7, 0}));
   Classes ids = {0, 1}, found(2);
   data.train.gather_classes(ids, found);
@@ -216,6 +220,11 @@ TEST_F(LabelsTest, OfAContinuedRunAreKept) {
       << "7 is no class of the run";
   EXPECT_EQ(load(csv({"1"}, {"7"}), 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, (Texts{"1", "7"}));
   EXPECT_EQ(load(csv({"a"}), 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, Texts{"a"});
+  schema::DataSpec other = csv({"1", "2"});
+  other.classes = {"2", "1"};
+  EXPECT_EQ(load(other, 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, other.classes) << "the recipe decides";
+  other.classes = parent.class_names;
+  EXPECT_EQ(load(other, 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, parent.class_names);
   EXPECT_EQ(load(csv({"1"}), 0, LabelsAs::kTargets, {}, &parent).encoding.label_kind, LabelKind::kTarget);
 }
 

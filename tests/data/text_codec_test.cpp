@@ -45,7 +45,8 @@ TEST(TextCodec, ReadsTokenIds) {
             .starts_with("the run was trained on token ids, so the prompt must be ids from 0 to 11, such as \"1 2 "
                          "3\"; got "))
         << wrong;
-  EXPECT_EQ(message_of([&] { codec.encode(" "); }), "the prompt has no tokens; give at least one token id");
+  EXPECT_EQ(message_of([&] { codec.encode(" "); }),
+            "the prompt is empty, and the data have no end token to begin with; give at least one token id");
 }
 
 TEST(TextCodec, CharactersAndBytesHaveNoEndToken) {
@@ -56,7 +57,8 @@ TEST(TextCodec, CharactersAndBytesHaveNoEndToken) {
   EXPECT_EQ(characters.tokenizer()->decode(std::vector<int32_t>{2, 0}), "éa");
   EXPECT_EQ(characters.end_token(), std::nullopt);
   EXPECT_NE(message_of([&] { characters.encode("abz"); }), "");
-  EXPECT_EQ(message_of([&] { characters.encode(""); }), "the prompt has no tokens; give at least one character");
+  EXPECT_EQ(message_of([&] { characters.encode(""); }),
+            "the prompt is empty, and the data have no end token to begin with; give at least one character");
   const TextCodec bytes(text_encoding(256), text_section("bytes"));
   EXPECT_EQ(bytes.encode("é"), (std::vector<int32_t>{0xC3, 0xA9}));
 }

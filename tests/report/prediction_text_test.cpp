@@ -10,12 +10,13 @@
 namespace runner::report {
 namespace {
 
-// Two samples of 3 and 1 tokens; the second begins with padding.
+// Two samples of 4 tokens, of which 3 and 1 are no padding; the second begins with padding.
 train::Prediction of_tokens(train::OutputsAs as) {
   return {.samples = 2,
           .outputs = 2,
           .as = as,
           .values = {1, 2, 4, 3, 5, 6, 8, 7},
+          .length = 4,
           .tokens = {{0, 0}, {0, 1}, {0, 2}, {1, 1}},
           .names = {"a", "b"},
           .has_classes = true,
@@ -50,15 +51,24 @@ TEST(PredictionText, OfTokensIsAListForEachRow) {
 }
 
 TEST(PredictionText, OfTokensFillsArraysWhereThereIsPadding) {
-  EXPECT_EQ(values_of<int64_t>(prediction_npy(of_tokens(train::OutputsAs::kClasses)), 6),
-            (std::vector<int64_t>{1, 0, 1, -1, 0, -1}));
+  EXPECT_EQ(values_of<int64_t>(prediction_npy(of_tokens(train::OutputsAs::kClasses)), 8),
+            (std::vector<int64_t>{1, 0, 1, -1, -1, 0, -1, -1}));
   const std::string npy = prediction_npy(of_tokens(train::OutputsAs::kLogits));
-  EXPECT_NE(npy.find("(2, 3, 2)"), std::string::npos);
-  const std::vector<float> values = values_of<float>(npy, 12);
+  EXPECT_NE(npy.find("(2, 4, 2)"), std::string::npos);
+  const std::vector<float> values = values_of<float>(npy, 16);
   EXPECT_EQ((std::vector(values.begin(), values.begin() + 6)), (std::vector<float>{1, 2, 4, 3, 5, 6}));
-  for (const size_t padding : {6, 7, 10, 11}) EXPECT_TRUE(std::isnan(values[padding])) << padding;
-  EXPECT_EQ(values[8], 8);
-  EXPECT_EQ(values[9], 7);
+  for (const size_t padding : {6, 7, 8, 9, 12, 13, 14, 15}) EXPECT_TRUE(std::isnan(values[padding])) << padding;
+  EXPECT_EQ(values[10], 8);
+  EXPECT_EQ(values[11], 7);
+}
+
+TEST(PredictionText, OfTokensThatAreAllPaddingHasItsShape) {
+  train::Prediction prediction = of_tokens(train::OutputsAs::kClasses);
+  prediction.values.clear();
+  prediction.tokens.clear();
+  EXPECT_EQ(prediction_csv(prediction), "class,row,token\n");
+  EXPECT_EQ(values_of<int64_t>(prediction_npy(prediction), 8), std::vector<int64_t>(8, -1));
+  EXPECT_NE(prediction_document("r", 1, prediction).find(R"("predictions":[[],[]])"), std::string::npos);
 }
 
 }  // namespace

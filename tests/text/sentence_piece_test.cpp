@@ -16,6 +16,8 @@
 #include "runner/text/tokenizer_file.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
+#include "schema/base/utf8.h"
 #include "tests/support/json.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
@@ -186,19 +188,24 @@ TEST_F(ModelFolder, LongRunsTakeLinearTime) {
 
 // ---- with tokenizer.json --------------------------------------------------------------------------------------------
 
-// Returns a tokenizer.json with the tokens of the model, of unigram or byte-fallback BPE. `more`: further members.
+// Returns a tokenizer.json of the model, of unigram or byte-fallback BPE. `more`: further members.
 std::string json_of(const PieceModel& model, const std::string& more) {
-  std::string vocabulary;
+  std::string vocabulary, merges;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
-    const std::string text = json::compact(model.pieces[id].text);
-    vocabulary += id > 0 ? "," : "";
-    vocabulary +=
-        model.kind == PieceModel::kBpe ? text + ":" + std::to_string(id) : "[" + text + ",-" + std::to_string(id) + "]";
+    const Piece& piece = model.pieces[id];
+    const std::string text = json::compact(piece.text), comma = id > 0 ? "," : "";
+    vocabulary += comma + (model.kind == PieceModel::kBpe ? fmt::format("{}:{}", text, id)
+                                                          : fmt::format("[{},{}]", text, piece.score));
+    const size_t first = utf8_length(piece.text, 0);
+    if (piece.type != PieceType::kNormal || first == piece.text.size()) continue;
+    merges += fmt::format("{}[{},{}]", merges.empty() ? "" : ",", json::compact(piece.text.substr(0, first)),
+                          json::compact(piece.text.substr(first)));
   }
   return model.kind == PieceModel::kBpe
-             ? R"({"model": {"type": "BPE", "byte_fallback": true, "merges": [], "vocab": {)" + vocabulary + "}}" +
-                   more + "}"
-             : R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [)" + vocabulary + "]}" + more + "}";
+             ? fmt::format(
+                   R"({{"model": {{"type": "BPE", "byte_fallback": true, "merges": [{}], "vocab": {{{}}}}}{}}})",
+                   merges, vocabulary, more)
+             : fmt::format(R"({{"model": {{"type": "Unigram", "unk_id": 0, "vocab": [{}]}}{}}})", vocabulary, more);
 }
 
 constexpr const char* kBeginTemplate =
@@ -207,19 +214,63 @@ constexpr const char* kBeginTemplate =
        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
        "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}})";
 
+// Pieces of XLM-R as its tokenizer.json has them.
+PieceModel in_order_of_fairseq(PieceModel model) {
+  std::rotate(model.pieces.begin(), model.pieces.begin() + 1, model.pieces.begin() + 3);
+  model.pieces.insert(model.pieces.begin() + 1, {.text = "<pad>", .type = PieceType::kControl});
+  return model;
+}
+
 TEST_F(ModelFolder, TheModelIsUsedIfTokenizerJsonDescribesIt) {
-  for (const char* const name : {"bpe", "unigram_plain"}) {
-    const PieceModel model = read_piece_model(model_bytes(name));
-    write("tokenizer.model", model_bytes(name));
-    write("tokenizer.json", json_of(model, kBeginTemplate));
-    const Tokenizer tokenizer = open();
-    EXPECT_TRUE(tokenizer.kind().starts_with("SentencePiece")) << tokenizer.kind();
-    const Ids ids = ids_of(tokenizer, "the tokens");
-    EXPECT_EQ(ids[0], 1) << "the template of tokenizer.json";
-    EXPECT_EQ(Ids(ids.begin() + 1, ids.end()), tokenizer.encode("the tokens"));
-    EXPECT_EQ(find_tokenizer(folder_.path()).files,
-              (std::vector<std::string>{folder_ / "tokenizer.model", folder_ / "tokenizer.json"}));
-  }
+  write("tokenizer.model", model_bytes("bpe"));
+  write_config(R"("tokenizer_class": "LlamaTokenizer")");
+  write("tokenizer.json", json_of(read_piece_model(model_bytes("bpe")), kBeginTemplate));
+  const Ids ids = ids_of(open(), "the tokens");
+  EXPECT_EQ(ids[0], 1) << "the template of tokenizer.json";
+  EXPECT_EQ(Ids(ids.begin() + 1, ids.end()), open().encode("the tokens"));
+  EXPECT_EQ(find_tokenizer(folder_.path()).files,
+            (std::vector<std::string>{folder_ / "tokenizer.model", folder_ / "tokenizer_config.json",
+                                      folder_ / "tokenizer.json"}));
+
+  write("tokenizer.model", model_bytes("unigram_plain"));
+  write_config(R"("tokenizer_class": "XLMRobertaTokenizer")");
+  const PieceModel unigram = in_order_of_fairseq(read_piece_model(model_bytes("unigram_plain")));
+  write("tokenizer.json", json_of(unigram, R"(, "normalizer": {"type": "Precompiled"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"}]},
+        "truncation": {"max_length": 5})"));
+  EXPECT_EQ(open().kind(), "SentencePiece unigram");
+  EXPECT_EQ(open().limits().truncation, 5);
+}
+
+TEST_F(ModelFolder, ATokenizerJsonThatGivesOtherIdsIsRefused) {
+  constexpr const char* kEnd =
+      ", unlike the SentencePiece model of its folder; remove tokenizer.json to use the model as its class does";
+  const PieceModel bpe = read_piece_model(model_bytes("bpe"));
+  write("tokenizer.model", model_bytes("bpe"));
+  write_config(R"("tokenizer_class": "LlamaTokenizer")");
+  const auto error_with = [&](const std::string& document) { return write("tokenizer.json", document), error(); };
+  EXPECT_EQ(error_with(json_of(bpe, R"(, "normalizer": {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]})")),
+            fmt::format("DIR/tokenizer.json: normalizer 'Lowercase' changes texts{}", kEnd));
+  EXPECT_EQ(error_with(json_of(bpe, R"(, "pre_tokenizer": {"type": "Whitespace"})")),
+            fmt::format("DIR/tokenizer.json: pre_tokenizer 'Whitespace' changes texts{}", kEnd));
+  std::string document = json_of(bpe, "");
+  const size_t merges = document.find("\"merges\": [") + std::string_view("\"merges\": [").size();
+  document.erase(merges, document.find("],[", merges) + 2 - merges);  // the first merge
+  EXPECT_TRUE(error_with(document).starts_with("DIR/tokenizer.json: no merge makes ")) << error();
+  write_config("");
+  EXPECT_EQ(
+      error_with(json_of(bpe, "")),
+      "DIR/tokenizer.json: without a tokenizer_class such as LlamaTokenizer in tokenizer_config.json, transformers "
+      "takes the ids from tokenizer.json, which are not supported; remove tokenizer.json to use those of the "
+      "SentencePiece model");
+
+  PieceModel unigram = in_order_of_fairseq(read_piece_model(model_bytes("unigram_plain")));
+  write("tokenizer.model", model_bytes("unigram_plain"));
+  write_config(R"("tokenizer_class": "XLMRobertaTokenizer")");
+  unigram.pieces[100].score -= 1;
+  EXPECT_EQ(error_with(json_of(unigram, "")),
+            fmt::format("DIR/tokenizer.json: the score of {} is {}, not {}{}", in_quotes(unigram.pieces[100].text),
+                        unigram.pieces[100].score, unigram.pieces[100].score + 1, kEnd));
 }
 
 TEST_F(ModelFolder, TokenizerJsonGivesTheTemplateAndTheAddedTokensUnlessTheConfigurationDoes) {
@@ -237,6 +288,7 @@ TEST_F(ModelFolder, TokenizerJsonGivesTheTemplateAndTheAddedTokensUnlessTheConfi
 TEST_F(ModelFolder, ATokenizerJsonOfAnotherModelIsRefused) {
   PieceModel model = read_piece_model(model_bytes("bpe"));
   write("tokenizer.model", model_bytes("bpe"));
+  write_config(R"("tokenizer_class": "LlamaTokenizer")");
   std::swap(model.pieces[400], model.pieces[401]);
   write("tokenizer.json", json_of(model, ""));
   EXPECT_EQ(error(), fmt::format("DIR/tokenizer.json: token '{}' has id 400, but with the SentencePiece model of its "
@@ -245,11 +297,11 @@ TEST_F(ModelFolder, ATokenizerJsonOfAnotherModelIsRefused) {
   std::swap(model.pieces[400], model.pieces[401]);
   write("tokenizer.json", json_of(model, R"(, "added_tokens": [{"id": 700, "content": "<x>"}])"));
   EXPECT_EQ(error(), "");
-  write_config(R"("added_tokens_decoder": {"1": {"content": "<s>"}})");
+  write_config(R"("tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": {"1": {"content": "<s>"}})");
   EXPECT_EQ(error(),
             "DIR/tokenizer.json: token '<x>' has id 700, but with the SentencePiece model of its folder none; the two "
             "files are of different tokenizers: remove one of them");
-  write_config("");
+  write_config(R"("tokenizer_class": "LlamaTokenizer")");
   model.pieces.pop_back();
   write("tokenizer.json", json_of(model, ""));
   EXPECT_EQ(error(),
@@ -263,6 +315,36 @@ TEST_F(ModelFolder, AnotherTokenizerJsonIsReadInsteadOfTheModel) {
   EXPECT_EQ(open().kind(), kWordPieceKind);
   EXPECT_EQ(find_tokenizer(folder_.path()).files, (std::vector<std::string>{folder_ / "tokenizer.json"}));
   EXPECT_EQ(open_tokenizer(folder_ / "tokenizer.model").kind(), "SentencePiece BPE");
+}
+
+TEST_F(ModelFolder, NamesOfRolesThatTransformersDoesNotUseAreRefused) {
+  write("tokenizer.model", model_bytes("unigram_plain"));
+  write_config(R"("tokenizer_class": "XLMRobertaTokenizer", "pad_token": "[P]")");
+  EXPECT_EQ(error(), "DIR/tokenizer_config.json: pad_token '[P]' is not supported for this class; expected <pad>");
+  write_config(R"("tokenizer_class": "T5Tokenizer")");
+  EXPECT_EQ(error(),
+            "DIR/tokenizer_config.json: T5Tokenizer expects the unknown piece to have id 2; remove tokenizer_class");
+  write("tokenizer.model", model_bytes("bpe"));
+  write_config(R"("tokenizer_class": "LlamaTokenizer", "unk_token": {"content": "[U]"})");
+  EXPECT_EQ(error(), "DIR/tokenizer_config.json: unk_token '[U]' is not supported for this class; expected <unk>");
+}
+
+TEST_F(ModelFolder, TheMaskTokenIsThatOfTheConfiguration) {
+  write("tokenizer.model", model_bytes("bpe"));
+  write_config(R"("mask_token": "<zz>", "bos_token": "<s>")");
+  EXPECT_EQ(open().mask_token(), open().find("<zz>"));
+  EXPECT_EQ(open().begin_token(), 1);
+}
+
+// A file that is cut between two fields is a valid message.
+TEST_F(ModelFolder, AModelWithoutItsLastFieldsIsIncomplete) {
+  const std::string whole = model_bytes("bpe");
+  int accepted = 0;
+  for (size_t end = 1; end < whole.size(); end += 7) {
+    write("tokenizer.model", whole.substr(0, end));
+    accepted += error().empty() ? 1 : 0;
+  }
+  EXPECT_EQ(accepted, 0);
 }
 
 // ---- errors ---------------------------------------------------------------------------------------------------------

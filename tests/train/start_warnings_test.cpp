@@ -74,15 +74,20 @@ optimizer: {{type: adam}}
   };
   EXPECT_EQ(warnings(""), Texts{});
   EXPECT_EQ(warnings("tokenizer: " + path("same")), Texts{});
-  EXPECT_EQ(
-      warnings("tokenizer: " + path("vocab.txt")),
-      Texts{fmt::format("data.tokens.tokenizer: {}/vocab.txt gives id 5 to 'b' instead of 'a', and thus is not the "
-                        "tokenizer of {}/bert, with which the model was trained; remove data.tokens.tokenizer",
-                        folder.path().string(), folder.path().string())});
-  EXPECT_EQ(warnings("tokenizer: bytes"),
-            Texts{fmt::format("data.tokens.tokenizer: bytes is not the tokenizer of {}/bert, with which the model was "
-                              "trained; remove data.tokens.tokenizer",
+  EXPECT_EQ(warnings("tokenizer: " + path("vocab.txt")),
+            Texts{fmt::format("data.tokens.tokenizer: {0}/vocab.txt is not the tokenizer of {0}/bert, with which the "
+                              "model was trained: id 5 is 'b' instead of 'a'; remove data.tokens.tokenizer",
                               folder.path().string())});
+  support::write_text(folder.path() / "same/tokenizer_config.json", R"({"do_lower_case": false})");
+  EXPECT_EQ(warnings("tokenizer: " + path("same")),
+            Texts{fmt::format("data.tokens.tokenizer: {0}/same is not the tokenizer of {0}/bert, with which the model "
+                              "was trained: it changes case or accents in another way; remove data.tokens.tokenizer",
+                              folder.path().string())});
+  for (const char* const word : {"bytes", "characters"})
+    EXPECT_EQ(warnings(std::string("tokenizer: ") + word),
+              Texts{fmt::format("data.tokens.tokenizer: {} is not the tokenizer of {}/bert, with which the model was "
+                                "trained; remove data.tokens.tokenizer",
+                                word, folder.path().string())});
 }
 
 // Variables that ask for the precision of the recipe, or for none, need no warning.

@@ -40,6 +40,7 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
 void add_tokens(Outputs& all, std::span<const float> values, const data::Batch& batch, const data::Encoding& encoding,
                 int64_t first) {
   const int64_t length = encoding.label_width(batch.length);
+  all.length = std::max(all.length, length);
   const std::vector<data::SampleInput> inputs = encoding.inputs();
   const auto mask = std::ranges::find(inputs, data::kMaskName, &data::SampleInput::name);
   std::span<const int64_t> is_shown;

@@ -36,7 +36,8 @@ struct Outputs {
     int64_t sample = 0, position = 0;
   };
   std::vector<float> values = {};  // (samples, outputs), or (tokens, outputs) if the model has outputs for each token
-  std::vector<Token> tokens = {};  // without padding; empty if the model has outputs for each sample
+  int64_t length = 0;              // tokens of each sample with padding; 0 if the model has outputs for each sample
+  std::vector<Token> tokens = {};  // those that are no padding
 };
 
 class Evaluator {

@@ -7,7 +7,7 @@
 #include "runner/model/key_cache.h"
 #include "runner/model/transformer_sizes.h"
 #include "schema/base/error.h"
-#include "schema/recipe/models.h"
+#include "schema/recipe/causal_models.h"
 
 namespace runner::train {
 namespace {

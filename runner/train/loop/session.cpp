@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "backends/tensor/rounding.h"
 #include "runner/formats/model_files.h"
 #include "runner/model/initial_weights.h"
+#include "runner/model/model_def.h"
 #include "runner/model/pretrained_folder.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/lost_gradient.h"
@@ -140,6 +143,20 @@ std::optional<std::string> Session::end_of_schedule_warning() const {
       rising, length.total_steps, keys);
 }
 
+// The order of the data is a guess if the checkpoint does not name its classes.
+std::optional<std::string> Session::unnamed_classes_warning() const {
+  const nn::PretrainedReport* const report = trainer.arrays().pretrained();
+  if (report == nullptr || !recipe.data.classes.empty() || recipe.model.new_head) return std::nullopt;
+  const nn::PretrainedDef& def = nn::find_model(recipe.model.type)->pretrained();
+  const bool is_new = std::ranges::any_of(
+      report->missing, [&](const std::string& parameter) { return any_matches(def.outputs, parameter); });
+  if (is_new || !def.head_of(recipe.model).has_labels || !data.encoding.has_names()) return std::nullopt;
+  return fmt::format(
+      "model.pretrained does not name its classes, and its outputs are taken for {} in this order; set data.classes to "
+      "the order in which the model was trained",
+      fmt::join(data.encoding.class_names, ", "));
+}
+
 std::vector<std::string> Session::plan_warnings() const {
   std::vector<std::string> warnings = plan.warnings();
   if (has(hooks_, HookEntry::kOptimizers)) {
@@ -148,7 +165,9 @@ std::vector<std::string> Session::plan_warnings() const {
   }
   if (const nn::PretrainedReport* report = trainer.arrays().pretrained(); report != nullptr && report->has_news())
     warnings.push_back("model.pretrained: " + report->text());
-  if (data.encoding.label_kind == data::LabelKind::kClass && data.encoding.outputs == 1)
+  if (auto text = unnamed_classes_warning()) warnings.push_back(std::move(*text));
+  const auto used = std::ranges::count_if(data.class_counts, [](int64_t count) { return count > 0; });
+  if (data.encoding.label_kind == data::LabelKind::kClass && (data.encoding.outputs == 1 || used == 1))
     warnings.emplace_back("all labels are of one class; the model cannot learn anything");
   if (auto text = end_of_schedule_warning()) warnings.push_back(std::move(*text));
   if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)

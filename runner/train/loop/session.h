@@ -75,6 +75,7 @@ struct Session {
   const std::string& eval_fingerprint();  // empty if there is no eval data
 
  private:
+  std::optional<std::string> unnamed_classes_warning() const;
   // Warns of a rate that is 0 or rises again after the end of the schedule.
   std::optional<std::string> end_of_schedule_warning() const;
   void use_hook_schedule();

@@ -71,10 +71,16 @@ std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
   return warnings;
 }
 
-// Returns the first id for which tokenizers have different tokens; none if they have the same vocabulary.
-std::optional<size_t> difference(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  if (a == b) return std::nullopt;
-  return std::ranges::mismatch(a, b).in1 - a.begin();
+// Returns the first difference between the ids of two tokenizers, for a message; "" if there is none.
+std::string difference_of(const text::Tokenizer& own, const text::Tokenizer& other) {
+  const std::vector<std::string>&a = own.tokens(), &b = other.tokens();
+  const auto id = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const auto token = [&](const std::vector<std::string>& tokens) {
+    return id < tokens.size() ? in_quotes(tokens[id]) : "missing";
+  };
+  if (a != b) return fmt::format(": id {} is {} instead of {}", id, token(b), token(a));
+  if (own.kind() != other.kind()) return fmt::format(": it is {} instead of {}", other.kind(), own.kind());
+  return own.normalizer() == other.normalizer() ? "" : ": it changes case or accents in another way";
 }
 
 // Ids of another tokenizer mean other tokens than those that the pretrained model has learnt.
@@ -88,18 +94,13 @@ std::optional<std::string> tokenizer_warning(const schema::Recipe& recipe) {
     const std::string folder = folder_of(nn::find_pretrained(recipe.model.pretrained).config);
     if (word == folder) return std::nullopt;
     const text::Tokenizer own = text::open_tokenizer(folder);
-    std::string what = "is not";
+    std::string difference;
     if (!data::tokenizer_path(data).empty()) {
-      const text::Tokenizer other = text::open_tokenizer(word);
-      const auto id = difference(own.tokens(), other.tokens());
-      if (!id) return std::nullopt;
-      const auto token = [&](const text::Tokenizer& tokenizer) {
-        return *id < tokenizer.tokens().size() ? in_quotes(tokenizer.tokens()[*id]) : "no token";
-      };
-      what = fmt::format("gives id {} to {} instead of {}, and thus is not", *id, token(other), token(own));
+      difference = difference_of(own, text::open_tokenizer(word));
+      if (difference.empty()) return std::nullopt;
     }
-    return fmt::format("{}: {} {} the tokenizer of {}, with which the model was trained; remove {}", key, word, what,
-                       folder, key);
+    return fmt::format("{}: {} is not the tokenizer of {}, with which the model was trained{}; remove {}", key, word,
+                       folder, difference, key);
   } catch (const Error&) {  // the folder is missing or has no tokenizer, or the run reports why one cannot be opened
     return std::nullopt;
   }

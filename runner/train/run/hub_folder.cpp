@@ -92,7 +92,7 @@ class Folder {
     }
     try {
       for (const std::string& file : text::find_tokenizer(tokenizer).files)
-        write(std::filesystem::path(file).filename().string(), formats::InputFile(file).read_rest(kLongestTokenizer),
+        write(text::name_in_folder(file), formats::InputFile(file).read_rest(kLongestTokenizer),
               formats::FileKind::kText);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData) throw;

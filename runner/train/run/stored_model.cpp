@@ -144,6 +144,7 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
                         .outputs = encoding_.outputs,
                         .as = checked_as,
                         .values = {},
+                        .length = 0,
                         .tokens = {},
                         .names = output_names(),
                         .has_classes = encoding_.label_kind == data::LabelKind::kClass,
@@ -153,7 +154,9 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
             rejected[0].row, rejected[0].reason);
   Outputs outputs = Evaluator(*trainer_, dataset, recipe_, nullptr).predict();
   prediction.values = std::move(outputs.values);
+  prediction.length = outputs.length;
   prediction.tokens = std::move(outputs.tokens);
+  RUN_ASSERT(rejected.empty() || !prediction.has_tokens());  // arrays have no rows to reject
   for (int64_t place = 0; place < prediction.size(); ++place) {
     const std::span<float> values = prediction.at(place);
     if (encoding_.reconstructs) restore_units(values, encoding_);

@@ -30,10 +30,11 @@ enum class OutputsAs { kLogits, kProbabilities, kClasses, kTargets };
 struct Prediction {
   int64_t samples = 0, outputs = 0;
   OutputsAs as = OutputsAs::kLogits;
-  std::vector<float> values;           // as Outputs::values: logits, or what was asked for; logits with kClasses
-  std::vector<Outputs::Token> tokens;  // as in Outputs
-  std::vector<std::string> names;      // (outputs): names or numbers of the classes, or names of the targets
-  bool has_classes = false;            // each output belongs to a class
+  std::vector<float> values;  // as Outputs::values: logits, or what was asked for; logits with kClasses
+  int64_t length = 0;         // as in Outputs, like tokens
+  std::vector<Outputs::Token> tokens;
+  std::vector<std::string> names;  // (outputs): names or numbers of the classes, or names of the targets
+  bool has_classes = false;        // each output belongs to a class
   // Rows of the file, ascending, that the model cannot be given. Their values are NaN.
   std::vector<data::RejectedRow> rejected;
 
@@ -43,6 +44,7 @@ struct Prediction {
   std::span<float> at(int64_t place);
   // Why a row has no prediction; empty if it has one.
   std::string reason(int64_t row) const;
+  bool has_tokens() const { return length > 0; }
 };
 
 class StoredModel {

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kAttributes[] = {"path",       "type",    "range",    "count",    "nonempty",   "default",
                                        "default_if", "choices", "required", "optional", "implied_by", "when",
                                        "later",      "resume",  "excludes", "unit",     "like",       "text",
-                                       "cpp",        "enum",    "struct",   "unset",    "scalar",     "short"};
+                                       "cpp",        "enum",    "struct",   "unset",    "scalar",     "shorthand"};
 
 std::string text_of(const YAML::Node& node, const char* key, const char* otherwise = "") {
   const YAML::Node value = node[key];
@@ -75,7 +75,7 @@ Entry read_entry(const YAML::Node& node) {
   entry.range = text_of(node, "range");
   entry.count = text_of(node, "count", "0");
   entry.excludes = text_of(node, "excludes");
-  entry.shorthand = text_of(node, "short");
+  entry.shorthand = text_of(node, "shorthand");
   entry.unit = text_of(node, "unit");
   entry.like = text_of(node, "like");
   entry.resume = text_of(node, "resume", "fixed");

@@ -13,7 +13,7 @@
 namespace runner::data {
 
 // Returns the characters of both vocabularies.
-inline std::vector<std::string> merged(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+inline std::vector<std::string> merge_characters(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> both;
   std::ranges::set_union(a, b, std::back_inserter(both));
   return both;
@@ -21,8 +21,8 @@ inline std::vector<std::string> merged(const std::vector<std::string>& a, const 
 
 // Returns the ids in the vocabulary `now` of the characters of the vocabulary `before`. Throws Error(kData) naming
 // `name` if one is not there.
-inline std::vector<int32_t> renumbered(const std::vector<std::string>& before, const std::vector<std::string>& now,
-                                       const std::string& name) {
+inline std::vector<int32_t> ids_in(const std::vector<std::string>& before, const std::vector<std::string>& now,
+                                   const std::string& name) {
   std::vector<int32_t> ids;
   for (const std::string& character : before) {
     const auto found = std::ranges::lower_bound(now, character);

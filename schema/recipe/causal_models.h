@@ -1,4 +1,4 @@
-// What the checks of recipes, the data and the model code know about a model type. Thread-safe.
+// The model types that predict the next token.
 #pragma once
 
 #include <algorithm>
