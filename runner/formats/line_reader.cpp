@@ -32,10 +32,10 @@ bool LineReader::next(std::string_view& line) {
   if (end == std::string::npos && at_ == window_.size()) return false;
   if (end == std::string::npos) end = window_.size();
   line = std::string_view(window_).substr(at_, end - at_);
+  if (line.ends_with('\r')) line.remove_suffix(1);
   const bool is_whole_file = number_ == 0 && end == window_.size();
   RUN_CHECK(!is_whole_file || line.find('\r') == std::string_view::npos, ErrorKind::kData,
-            "{}: lines end in CR only; save the file with LF or CRLF", input_.path());
-  if (line.ends_with('\r')) line.remove_suffix(1);
+            "{}:1: a line ends in CR only; save the file with LF or CRLF", input_.path());
   at_ = std::min(end + 1, window_.size());
   ++number_;
   const size_t nul = line.find('\0');

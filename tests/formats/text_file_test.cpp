@@ -41,6 +41,12 @@ TEST_F(TextFile, Utf16AndNulSayWhatToDo) {
             "UTF-8");
 }
 
+TEST_F(TextFile, LinesThatEndInCrOnlyAreRefused) {
+  EXPECT_EQ(message_of([&] { lines_of("a\rb\r"); }), "a.txt:1: a line ends in CR only; save the file with LF or CRLF");
+  EXPECT_EQ(lines_of("a\rb\nc"), (std::vector<std::string>{"a\rb", "c"}));
+  EXPECT_EQ(lines_of("a\r"), std::vector<std::string>{"a"});
+}
+
 TEST_F(TextFile, ALineEndsBefore64MiB) {
   const std::string longest((size_t{1} << 26) - (size_t{1} << 16), 'x');
   EXPECT_EQ(lines_of("a\n" + longest + "\nb").at(1).size(), longest.size());
