@@ -94,8 +94,8 @@ bool TextTokens::next(uint32_t& token) {
   RUN_CHECK(length > 0, ErrorKind::kData, "{}: byte {} is {:#04x}, which is not valid UTF-8; {}", input_.path(), byte(),
             static_cast<uint8_t>(window_[at_]), options_.remedy(kAnyFile, "save the file as UTF-8"));
   RUN_CHECK(bytes_ || window_[at_] != '\0', ErrorKind::kData,
-            "{}: byte {} is NUL (0x00): the file is damaged or no text; {}", input_.path(), byte(),
-            options_.remedy(kAnyFile, "expected UTF-8 text"));
+            "{}: byte {} is NUL (0x00): the file is damaged, no text, or UTF-16 text that must be saved as UTF-8; {}",
+            input_.path(), byte(), options_.remedy(kAnyFile, "expected UTF-8 text"));
   token = bytes_ ? static_cast<uint8_t>(window_[at_]) : character_at(window_, at_).code;
   at_ += length;
   return true;

@@ -20,28 +20,30 @@ void append_bytes_of(std::string& out, T value) {
   out.append(bytes, sizeof(T));
 }
 
+enum class ProtobufType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
 // Fields are written in the order of the calls. Each function returns the message.
 class ProtobufMessage {
  public:
   ProtobufMessage& add(uint32_t field, std::string_view bytes) {
-    key(field, kBytes);
+    key(field, ProtobufType::kBytes);
     varint(bytes.size());
     bytes_ += bytes;
     return *this;
   }
   ProtobufMessage& add(uint32_t field, const ProtobufMessage& message) { return add(field, message.bytes()); }
   ProtobufMessage& add(uint32_t field, std::integral auto number) {
-    key(field, kVarint);
+    key(field, ProtobufType::kVarint);
     varint(static_cast<uint64_t>(number));
     return *this;
   }
   ProtobufMessage& add(uint32_t field, float number) {
-    key(field, kFixed32);
+    key(field, ProtobufType::kFixed32);
     append_bytes_of(bytes_, number);
     return *this;
   }
   ProtobufMessage& add(uint32_t field, double number) {
-    key(field, kFixed64);
+    key(field, ProtobufType::kFixed64);
     append_bytes_of(bytes_, number);
     return *this;
   }
@@ -49,13 +51,11 @@ class ProtobufMessage {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
   void varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
   }
-  void key(uint32_t field, WireType type) { varint(field << 3 | type); }
+  void key(uint32_t field, ProtobufType type) { varint(field << 3 | static_cast<uint32_t>(type)); }
 
   std::string bytes_;
 };

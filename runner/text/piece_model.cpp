@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "runner/formats/protobuf.h"
+#include "runner/formats/protobuf_reader.h"
 #include "runner/text/token_trie.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
@@ -27,96 +29,19 @@ enum TrainerField {
 };
 enum NormalizerField { kCharactersMap = 2, kAddsPrefix = 3, kRemovesBlanks = 4, kEscapesBlanks = 5 };
 
-// ---- wire format ----------------------------------------------------------------------------------------------------
-
-enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-struct Field {
-  uint64_t number = 0;
-  unsigned type = 0;
-  uint64_t integer = 0;    // of kVarint and kFixed32
-  std::string_view bytes;  // of kBytes
-  size_t at = 0;           // its first byte in the file
-
-  void expect(WireType wire) const {
-    RUN_CHECK(type == wire, ErrorKind::kData, "byte {}: field {} has wire type {}, expected {}; the file is damaged",
-              at, number, type, static_cast<unsigned>(wire));
-  }
-  std::string_view text() const { return expect(kBytes), bytes; }
-  uint64_t whole() const { return expect(kVarint), integer; }
-  bool flag() const { return whole() != 0; }
-  float number32() const { return expect(kFixed32), std::bit_cast<float>(static_cast<uint32_t>(integer)); }
-};
-
-// The fields of a message. `at`: its first byte in the file.
-class Message {
- public:
-  Message(std::string_view bytes, size_t at) : bytes_(bytes), at_(at) {}
-
-  bool next(Field& field) {
-    if (done_ == bytes_.size()) return false;
-    field = {};
-    field.at = at_ + done_;
-    const uint64_t tag = varint(field);
-    field.number = tag >> 3;
-    field.type = static_cast<unsigned>(tag & 7);
-    RUN_CHECK(field.number > 0, ErrorKind::kData, "byte {}: expected a field of a SentencePiece model", field.at);
-    read_value(field);
-    return true;
-  }
-
- private:
-  void read_value(Field& field) {
-    switch (field.type) {
-      case kVarint: field.integer = varint(field); break;
-      case kFixed64: take(field, 8); break;
-      case kFixed32: {
-        const std::string_view bytes = take(field, 4);
-        for (size_t i = 4; i-- > 0;) field.integer = field.integer << 8 | static_cast<uint8_t>(bytes[i]);
-        break;
-      }
-      case kBytes: field.bytes = take(field, varint(field)); break;
-      default:
-        fail(ErrorKind::kData, "byte {}: field {} has the unknown wire type {}; this is no SentencePiece model",
-             field.at, field.number, field.type);
-    }
-  }
-
-  std::string_view take(const Field& field, uint64_t size) {
-    RUN_CHECK(size <= bytes_.size() - done_, ErrorKind::kData,
-              "byte {}: a field of {} bytes, but {} are left; the file is damaged or incomplete", field.at, size,
-              bytes_.size() - done_);
-    done_ += size;
-    return bytes_.substr(done_ - size, size);
-  }
-
-  uint64_t varint(const Field& field) {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<uint8_t>(take(field, 1)[0]);
-      value |= uint64_t{byte & 0x7FU} << shift;
-      if (byte < 0x80) return value;
-    }
-    fail(ErrorKind::kData, "byte {}: a number has more than 64 bits; the file is damaged", field.at);
-  }
-
-  std::string_view bytes_;
-  size_t at_, done_ = 0;
-};
-
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
-std::string piece_text(const Field& field) {
+std::string piece_text(const formats::ProtobufField& field) {
   const std::string_view text = field.text();
   RUN_CHECK(!text.empty() && is_utf8(text) && text.find('\0') == std::string_view::npos, ErrorKind::kData,
             "byte {}: the piece {} is not a text of UTF-8; the file is damaged", field.at, in_quotes(text));
   return std::string(text);
 }
 
-Piece read_piece(Message message) {
+Piece read_piece(formats::ProtobufReader message) {
   constexpr float kLargestScore = 1e9F;
   Piece piece;
-  for (Field field; message.next(field);) {
+  for (formats::ProtobufField field; message.next(field);) {
     if (field.number == kPieceText) piece.text = piece_text(field);
     if (field.number == kPieceScore) {
       piece.score = field.number32();
@@ -132,8 +57,8 @@ Piece read_piece(Message message) {
   return piece;
 }
 
-void read_trainer_spec(Message message, PieceModel& model) {
-  for (Field field; message.next(field);) {
+void read_trainer_spec(formats::ProtobufReader message, PieceModel& model) {
+  for (formats::ProtobufField field; message.next(field);) {
     switch (field.number) {
       case kModelType:
         RUN_CHECK(field.whole() == PieceModel::kUnigram || field.whole() == PieceModel::kBpe, ErrorKind::kData,
@@ -152,9 +77,9 @@ void read_trainer_spec(Message message, PieceModel& model) {
   }
 }
 
-uint32_t little_endian(std::string_view bytes, size_t at) {
+uint32_t read_unit(std::string_view bytes, size_t at) {
   uint32_t value = 0;
-  for (size_t i = 4; i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
 }
 
@@ -167,11 +92,11 @@ void check_characters_map(std::string_view map, size_t at) {
   constexpr size_t kBlock = 256 * 4;
   if (map.empty()) return;
   check(map.size() > 4);
-  const size_t size = little_endian(map, 0);
+  const size_t size = read_unit(map, 0);
   check(size > 0 && size % kBlock == 0 && size < map.size() - 4);
   const std::string_view texts = map.substr(4 + size);
   check(is_utf8(texts) && texts.back() == '\0');
-  const auto unit = [&](uint32_t i) { return little_endian(map, 4 + size_t{i} * 4); };
+  const auto unit = [&](uint32_t i) { return read_unit(map, 4 + size_t{i} * 4); };
   const auto is_leaf = [](uint32_t bits) { return bits >> 31 != 0; };
   for (uint32_t i = 0; i < size / 4; ++i) {
     const uint32_t bits = unit(i);
@@ -185,8 +110,8 @@ void check_characters_map(std::string_view map, size_t at) {
   }
 }
 
-void read_normalizer_spec(Message message, PieceModel& model) {
-  for (Field field; message.next(field);) {
+void read_normalizer_spec(formats::ProtobufReader message, PieceModel& model) {
+  for (formats::ProtobufField field; message.next(field);) {
     switch (field.number) {
       case kCharactersMap:
         check_characters_map(field.text(), field.at);
@@ -259,9 +184,11 @@ bool looks_like_piece_model(std::string_view file) {
 PieceModel read_piece_model(std::string_view file) {
   PieceModel model;
   bool has_trainer = false, has_normalizer = false;
-  Message message(file, 0);
-  for (Field field; message.next(field);) {
-    const auto inner = [&] { return Message(field.text(), static_cast<size_t>(field.text().data() - file.data())); };
+  formats::ProtobufReader message(file);
+  for (formats::ProtobufField field; message.next(field);) {
+    const auto inner = [&] {
+      return formats::ProtobufReader(field.text(), static_cast<size_t>(field.text().data() - file.data()));
+    };
     if (field.number == kPieces) model.pieces.push_back(read_piece(inner()));
     if (field.number == kTrainerSpec) read_trainer_spec(inner(), model);
     if (field.number == kNormalizerSpec) read_normalizer_spec(inner(), model);

@@ -56,7 +56,10 @@ struct Settings {
 };
 
 PieceClass class_of(const SettingsFile& config) {
-  const std::string name = json::text_of(config.at("tokenizer_class"));
+  const json::Value& value = config.at("tokenizer_class");
+  RUN_CHECK(value.is_null() || value.text() != nullptr, ErrorKind::kData,
+            "{}: tokenizer_class: expected a text, got {}", config.path, json::compact(value));
+  const std::string name = json::text_of(value);
   const auto is = [&](std::string_view family) { return name == family || name == fmt::format("{}Fast", family); };
   if (is("LlamaTokenizer")) return PieceClass::kLlama;
   if (is("T5Tokenizer")) return PieceClass::kT5;

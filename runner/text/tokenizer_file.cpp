@@ -207,9 +207,14 @@ Tokenizer open_json(const std::string& path, const std::string& config) {
 
 // Returns the path of the folder's SentencePiece model; "" if there is none.
 std::string piece_model_of(const fs::path& folder) {
-  for (const char* const name : kPieceModelNames)
-    if (fs::exists(folder / name)) return (folder / name).string();
-  return "";
+  std::string found;
+  for (const char* const name : kPieceModelNames) {
+    if (!fs::exists(folder / name)) continue;
+    RUN_CHECK(found.empty(), ErrorKind::kData, "the folder has two SentencePiece models, {} and {}; remove one of them",
+              found, (folder / name).string());
+    found = (folder / name).string();
+  }
+  return found;
 }
 
 TokenizerFormat format_of_file(const std::string& path) {

@@ -237,7 +237,8 @@ TEST_F(TextTest, RemediesChangeTheFileWhereNoKeyCanBeSet) {
     };
     EXPECT_EQ(refusal("abcd\xFF"), "y.txt: byte 4 is 0xff, which is not valid UTF-8; save the file as UTF-8");
     EXPECT_EQ(refusal(std::string_view("abcd\0e", 6)),
-              "y.txt: byte 4 is NUL (0x00): the file is damaged or no text; expected UTF-8 text");
+              "y.txt: byte 4 is NUL (0x00): the file is damaged, no text, or UTF-16 text that must be saved as UTF-8; "
+              "expected UTF-8 text");
   }
   const std::string path = write("y.txt", "abcde");
   const Dataset streamed = load_encoded(spec_of(path, 3), data.encoding, 0, "y.txt", false, 2);
@@ -284,7 +285,8 @@ TEST_F(TextTest, RejectsUnreadableText) {
     EXPECT_EQ(message("abc\xE2\x82", 2, false, stream),
               "x.txt: byte 3 is 0xe2, which is not valid UTF-8; set `tokens: bytes` to read any file");
     EXPECT_EQ(message(std::string("abc\0def", 7), 2, false, stream),
-              "x.txt: byte 3 is NUL (0x00): the file is damaged or no text; set `tokens: bytes` to read any file");
+              "x.txt: byte 3 is NUL (0x00): the file is damaged, no text, or UTF-16 text that must be saved as UTF-8; "
+              "set `tokens: bytes` to read any file");
     EXPECT_EQ(message(std::string("abc\0def", 7), 2, true, stream), note);
     EXPECT_EQ(message("", 2, false, stream),
               "x.txt has 0 characters, but a sample of sequence_length 2 and its labels need 3");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <span>
 #include <string>
@@ -355,6 +356,12 @@ TEST_F(ModelFolder, SettingsThatWouldChangeIdsAreRefused) {
   EXPECT_EQ(error_with(R"("tokenizer_class": "CamembertTokenizer")"),
             "DIR/tokenizer_config.json: tokenizer_class 'CamembertTokenizer' is not supported with a SentencePiece "
             "model; supported are LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, PreTrainedTokenizerFast and none");
+  EXPECT_EQ(error_with(R"("tokenizer_class": 5)"),
+            "DIR/tokenizer_config.json: tokenizer_class: expected a text, got 5");
+  write("spiece.model", model_bytes("unigram"));
+  EXPECT_EQ(error_with(""),
+            "the folder has two SentencePiece models, DIR/tokenizer.model and DIR/spiece.model; remove one of them");
+  std::filesystem::remove(folder_ / "spiece.model");
   EXPECT_EQ(error_with(R"("tokenizer_class": "T5Tokenizer")"),
             "DIR/tokenizer.model: the model is of type bpe, which T5Tokenizer of transformers ignores; remove "
             "tokenizer_class from tokenizer_config.json to get the ids of SentencePiece");
@@ -400,7 +407,7 @@ TEST_F(ModelFolder, DamagedFilesSayWhatIsWrong) {
             "DIR/tokenizer.model: the model is a vocabulary of tiktoken, not of "
             "SentencePiece; use the folder's tokenizer.json");
   EXPECT_EQ(error_of("{\"model\": {}}"),
-            "DIR/tokenizer.model: byte 0: field 15 has the unknown wire type 3; this is no SentencePiece model");
+            "DIR/tokenizer.model: byte 0: field 15 has the unknown wire type 3; the file is damaged or of another kind");
   EXPECT_EQ(error_of(model_bytes("bpe").substr(0, 5000)).substr(0, 27), "DIR/tokenizer.model: byte 4");
 }
 

@@ -4,6 +4,7 @@
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/loaded_model.h"
 #include "runner/cli/standard_input.h"
+#include "runner/formats/text_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "schema/base/json.h"
@@ -61,7 +62,10 @@ std::string prompt_of(const GenerateOptions& options) {
             "generate: missing option --prompt; see `runner generate --help`");
   RUN_CHECK(options.prompts.size() == 1, ErrorKind::kUsage, "generate: --prompt was given {} times",
             options.prompts.size());
-  return options.prompts[0] == "-" ? read_standard_input() : options.prompts[0];
+  if (options.prompts[0] != "-") return options.prompts[0];
+  std::string prompt = read_standard_input();
+  prompt.erase(0, formats::byte_order_mark(prompt, "standard input"));
+  return prompt;
 }
 
 json::Value ids_json(const std::vector<int32_t>& ids) {
