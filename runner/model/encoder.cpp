@@ -283,7 +283,7 @@ const PretrainedDef& bert_of_the_hub() {
                 {"tie_word_embeddings", true}},
       .prefix = "bert.",
       .roots = {"embeddings.", "encoder.", "pooler."},
-      .buffers = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"},
+      .ignored = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"},
       .conv1d = {},
       .head = {"bert.pooler.*", "classifier.*", "cls.*"},
       .outputs = {"classifier.*"},

@@ -135,7 +135,7 @@ const PretrainedDef& gpt_of_the_hub() {
                 {"add_cross_attention", false}},
       .prefix = "transformer.",
       .roots = {"wte.", "wpe.", "h.", "ln_f."},
-      .buffers = {"*.attn.bias", "*.attn.masked_bias"},
+      .ignored = {"*.attn.bias", "*.attn.masked_bias"},
       .conv1d = {"*.attn.c_attn.weight", "*.attn.c_proj.weight", "*.mlp.c_fc.weight", "*.mlp.c_proj.weight"},
       .head = {"lm_head.*"},
       .outputs = {},

@@ -47,7 +47,7 @@ json::Value config_value(const ConfigKey& key, const schema::ReadResult& recipe,
 json::Value pretrained_config(const schema::ModelSpec& spec) {
   if (spec.pretrained.empty()) return {};
   try {
-    return hub_config(find_pretrained(spec.pretrained));
+    return read_hub_config(find_pretrained(spec.pretrained));
   } catch (const Error&) {
     return {};
   }

@@ -76,7 +76,7 @@ void check_class_count(const std::vector<std::string>& classes, const Shape& wan
   fail(ErrorKind::kRecipe,
        "{}: the output layer of {} has {}{}, but data.train has {}{}; model.new_head: true starts with a new output "
        "layer",
-       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(hub_config(files))),
+       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(read_hub_config(files))),
        count_text(wanted[0], "class"), list(classes));
 }
 

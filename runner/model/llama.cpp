@@ -202,7 +202,7 @@ const PretrainedDef& llama_of_the_hub() {
       .fixed = {{"hidden_act", "silu"}, {"attention_bias", false}, {"mlp_bias", false}, {"pretraining_tp", int64_t{1}}},
       .prefix = "model.",
       .roots = {"embed_tokens.", "layers.", "norm."},
-      .buffers = {"*.rotary_emb.inv_freq"},
+      .ignored = {"*.rotary_emb.inv_freq"},
       .conv1d = {},
       .head = {"lm_head.*"},
       .outputs = {},

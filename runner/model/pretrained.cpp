@@ -167,7 +167,7 @@ Applied values_by_config(const schema::ReadResult& recipe) {
   RUN_ASSERT(model != nullptr && model->pretrained != nullptr);  // the recipe reader rejects other types
   const PretrainedDef& def = model->pretrained();
   const PretrainedFiles files = find_pretrained(spec.pretrained);
-  const json::Value document = hub_config(files), config = with_flat_members(document);
+  const json::Value document = read_hub_config(files), config = with_flat_members(document);
   const json::Value& type = json::member(config, "model_type");
   if (type != json::Value(def.model_type))
     refuse(files, fmt::format("model_type is {}, but model.type {} reads \"{}\"", json::compact(type),

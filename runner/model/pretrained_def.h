@@ -54,7 +54,7 @@ struct PretrainedDef {
   std::vector<std::string> roots;  // first parts of names that lack the prefix
   // Patterns of names in the model: tensors that are no parameters; weights that may be stored as (in, out); parameters
   // that may be missing; parameters of the output layer, with a row for each class.
-  std::vector<std::string> buffers, conv1d, head, outputs;
+  std::vector<std::string> ignored, conv1d, head, outputs;
   std::string conv1d_sample;                // a weight of conv1d that is not square
   std::map<std::string, std::string> tied;  // tensors that are copies of a parameter
 

@@ -74,7 +74,7 @@ PretrainedFiles find_pretrained(const std::string& path) {
   return files;
 }
 
-json::Value hub_config(const PretrainedFiles& files) {
+json::Value read_hub_config(const PretrainedFiles& files) {
   formats::InputFile input(files.config);
   RUN_CHECK(input.most_left() <= kLongestConfig, ErrorKind::kData, "{}: {} has {} bytes, limit {}", kFolderKey,
             files.config, input.most_left(), kLongestConfig);

@@ -17,7 +17,7 @@ struct PretrainedFiles {
 PretrainedFiles find_pretrained(const std::string& path);
 
 // Returns the object in config.json. Throws Error(kData) if the file has none.
-json::Value hub_config(const PretrainedFiles& files);
+json::Value read_hub_config(const PretrainedFiles& files);
 
 // Returns the names of the classes in the order of the outputs; empty if config.json has none, or only LABEL_0,
 // LABEL_1, ….

@@ -41,7 +41,7 @@ PretrainedTensors match_tensors(const PretrainedDef& def, const std::string& fil
       found.matches.push_back({name, &tensor});
     } else if (!is_parameter && tied != def.tied.end() && parameters.find(tied->second) != nullptr) {
       copies.push_back({tied->second, &tensor});
-    } else if (!any_matches(def.buffers, name)) {
+    } else if (!any_matches(def.ignored, name)) {
       found.unused.push_back(tensor.name);
     }
   }

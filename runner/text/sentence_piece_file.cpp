@@ -8,6 +8,7 @@
 
 #include "runner/text/piece_json.h"
 #include "runner/text/piece_model.h"
+#include "runner/text/piece_vocabulary.h"
 #include "runner/text/reading.h"
 #include "runner/text/sentence_piece.h"
 #include "runner/text/tokenizer_json.h"
@@ -22,7 +23,35 @@ constexpr const char *kConfigFile = "tokenizer_config.json", *kSpecialsFile = "s
                      *kAddedFile = "added_tokens.json", *kJsonFile = "tokenizer.json";
 constexpr int64_t kMostExtraIds = 10'000;
 
-enum class PieceClass { kGeneric, kLlama, kT5, kXlmRoberta };
+// ---- classes of transformers ----------------------------------------------------------------------------------------
+
+struct RoleDef {
+  std::string_view role, content;
+  bool is_fixed = false;  // whether the configuration cannot name another token
+};
+constexpr RoleDef kLlamaRoles[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>", true}};
+constexpr RoleDef kT5Roles[] = {{"eos_token", "</s>"}, {"unk_token", "<unk>", true}, {"pad_token", "<pad>"}};
+constexpr RoleDef kXlmRobertaRoles[] = {
+    {"bos_token", "<s>", true},   {"eos_token", "</s>", true},  {"sep_token", "</s>", true}, {"cls_token", "<s>", true},
+    {"unk_token", "<unk>", true}, {"pad_token", "<pad>", true}, {"mask_token", "<mask>"}};
+
+enum class Around { kByFlags, kEnd, kBeginAndEnd };  // special tokens: by add_bos_token and add_eos_token, or these
+
+// How a class of transformers uses a model. Without a class, the ids are those of SentencePiece.
+struct PieceClass {
+  std::string_view name;
+  PieceModel::Kind model;
+  bool has_bytes;  // the model must have byte_fallback, or must not
+  std::span<const RoleDef> roles;
+  Around around;
+  bool divides_at_white_space;  // else blanks are kept, and the normalizer of the model is not used
+  bool has_extra_ids, is_of_fairseq;
+};
+constexpr PieceClass kClasses[] = {
+    {"LlamaTokenizer", PieceModel::kBpe, true, kLlamaRoles, Around::kByFlags, false, false, false},
+    {"T5Tokenizer", PieceModel::kUnigram, false, kT5Roles, Around::kEnd, true, true, false},
+    {"XLMRobertaTokenizer", PieceModel::kUnigram, false, kXlmRobertaRoles, Around::kBeginAndEnd, true, false, true},
+};
 
 // ---- settings -------------------------------------------------------------------------------------------------------
 
@@ -55,52 +84,49 @@ struct Settings {
   SettingsFile document;  // tokenizer.json of the same model
 };
 
-PieceClass class_of(const SettingsFile& config) {
+// Returns the class of the configuration; null for none.
+const PieceClass* class_of(const SettingsFile& config) {
   const json::Value& value = config.at("tokenizer_class");
   RUN_CHECK(value.is_null() || value.text() != nullptr, ErrorKind::kData,
             "{}: tokenizer_class: expected a text, got {}", config.path, json::compact(value));
   const std::string name = json::text_of(value);
   const auto is = [&](std::string_view family) { return name == family || name == fmt::format("{}Fast", family); };
-  if (is("LlamaTokenizer")) return PieceClass::kLlama;
-  if (is("T5Tokenizer")) return PieceClass::kT5;
-  if (is("XLMRobertaTokenizer")) return PieceClass::kXlmRoberta;
+  for (const PieceClass& each : kClasses)
+    if (is(each.name)) return &each;
   RUN_CHECK(name.empty() || is("PreTrainedTokenizer") || name == "TokenizersBackend", ErrorKind::kData,
             "{}: tokenizer_class {} is not supported with a SentencePiece model; supported are LlamaTokenizer, "
             "T5Tokenizer, XLMRobertaTokenizer, PreTrainedTokenizerFast and none",
             config.path, in_quotes(name));
-  return PieceClass::kGeneric;
+  return nullptr;
+}
+
+bool keeps_blanks(const PieceClass* kind) {
+  return kind != nullptr && !kind->divides_at_white_space;
 }
 
 // Refuses settings that would change ids.
-void check_settings(const SettingsFile& config, PieceClass kind, const PieceModel& model) {
+void check_settings(const SettingsFile& config, const PieceClass* kind, const PieceModel& model) {
   const auto refuse = [&](std::string_view what) {
     fail(ErrorKind::kData, "{}: {} is not supported with this SentencePiece model", config.path, what);
   };
   if (config.flag("split_special_tokens", false)) refuse("split_special_tokens: true");
   if (!json::members_of(config.at("sp_model_kwargs")).empty()) refuse("sp_model_kwargs");
-  if (kind == PieceClass::kGeneric && !config.flag("legacy", true)) refuse("legacy: false without LlamaTokenizer");
-  if (kind != PieceClass::kLlama && config.flag("add_prefix_space", model.adds_prefix) != model.adds_prefix)
+  if (kind == nullptr && !config.flag("legacy", true)) refuse("legacy: false without LlamaTokenizer");
+  if (!keeps_blanks(kind) && config.flag("add_prefix_space", model.adds_prefix) != model.adds_prefix)
     refuse("an add_prefix_space that differs from the model's add_dummy_prefix");
 }
 
 // transformers ignores some options of models with these classes.
-void check_model(PieceClass kind, const PieceModel& model, const std::string& path) {
-  const auto expect = [&](bool holds, std::string_view what, std::string_view name) {
+void check_model(const PieceClass& kind, const PieceModel& model, const std::string& path) {
+  const auto expect = [&](bool holds, std::string_view what) {
     RUN_CHECK(holds, ErrorKind::kData,
               "{}: the model {}, which {} of transformers ignores; remove tokenizer_class from {} to get the ids of "
               "SentencePiece",
-              path, what, name, kConfigFile);
+              path, what, kind.name, kConfigFile);
   };
-  if (kind == PieceClass::kLlama) {
-    expect(model.kind == PieceModel::kBpe, "is of type unigram", "LlamaTokenizer");
-    expect(model.byte_fallback, "has no byte_fallback", "LlamaTokenizer");
-    expect(model.characters_map.empty(), "normalizes characters", "LlamaTokenizer");
-  }
-  if (kind == PieceClass::kT5 || kind == PieceClass::kXlmRoberta) {
-    const char* const name = kind == PieceClass::kT5 ? "T5Tokenizer" : "XLMRobertaTokenizer";
-    expect(model.kind == PieceModel::kUnigram, "is of type bpe", name);
-    expect(!model.byte_fallback, "has byte_fallback", name);
-  }
+  expect(model.kind == kind.model, model.kind == PieceModel::kBpe ? "is of type bpe" : "is of type unigram");
+  expect(model.byte_fallback == kind.has_bytes, kind.has_bytes ? "has no byte_fallback" : "has byte_fallback");
+  expect(kind.divides_at_white_space || model.characters_map.empty(), "normalizes characters");
 }
 
 // XLM-R numbers its pieces as fairseq does: <s> <pad> </s> <unk>, and the others.
@@ -122,61 +148,6 @@ void renumber(PieceModel& model, const std::string& path) {
 }
 
 // ---- tokens ---------------------------------------------------------------------------------------------------------
-
-// The tokens of the model and those that are added to it.
-class PieceVocabulary {
- public:
-  explicit PieceVocabulary(const PieceModel& model) {
-    for (const Piece& piece : model.pieces) {
-      ids_.insert(piece.text, static_cast<int32_t>(tokens_.size()));
-      tokens_.push_back(piece.text);
-    }
-  }
-
-  std::optional<int32_t> find(const std::string& content) const {
-    const int32_t id = ids_.find(content);
-    return id < 0 ? std::nullopt : std::optional(id);
-  }
-
-  // Appends the token if it is new. A token that was added before gets these settings.
-  int32_t add(AddedToken token) {
-    token.id = ids_.insert(token.content, static_cast<int32_t>(tokens_.size()));
-    if (static_cast<size_t>(token.id) == tokens_.size()) tokens_.push_back(token.content);
-    const int32_t id = token.id;
-    added_.insert_or_assign(id, std::move(token));
-    return id;
-  }
-  int32_t add(AddedToken token, int64_t id, const std::string& place) {
-    const std::optional<int32_t> known = find(token.content);
-    RUN_CHECK(known || id == std::ssize(tokens_), ErrorKind::kData,
-              "{}: token {} has id {}, but the vocabulary ends at {}", place, in_quotes(token.content), id,
-              std::ssize(tokens_) - 1);
-    RUN_CHECK(!known || *known == id, ErrorKind::kData, "{}: token {} has id {}, but in the model {}", place,
-              in_quotes(token.content), id, known.value_or(0));
-    return add(std::move(token));
-  }
-  // Makes the token special, and adds it if it is new.
-  int32_t add_special(AddedToken token) {
-    const std::optional<int32_t> known = find(token.content);
-    const auto before = known ? added_.find(*known) : added_.end();
-    if (before == added_.end()) return add(std::move(token));
-    before->second.is_special = true;
-    return *known;
-  }
-
-  std::vector<std::string> tokens() const { return tokens_; }
-  std::vector<AddedToken> added() const {
-    std::vector<AddedToken> list;
-    for (const auto& [id, token] : added_) list.push_back(token);
-    std::ranges::stable_partition(list, [](const AddedToken& token) { return token.is_special; });
-    return list;
-  }
-
- private:
-  std::vector<std::string> tokens_;
-  TokenTrie ids_;
-  std::map<int32_t, AddedToken> added_;
-};
 
 // A token of transformers: its content, or an object with settings.
 AddedToken read_token(const json::Value& value, const std::string& place, const std::string& path, bool is_special) {
@@ -230,25 +201,20 @@ std::map<int64_t, ListedToken> listed_tokens(const Settings& settings) {
   return tokens;
 }
 
-// transformers has its own ids for these, whatever their names.
-void check_roles(const SettingsFile& config, PieceClass kind, const PieceModel& model) {
-  std::vector<std::pair<const char*, std::string_view>> fixed;
-  if (kind == PieceClass::kXlmRoberta)
-    fixed = {{"bos_token", "<s>"},  {"cls_token", "<s>"},   {"eos_token", "</s>"},
-             {"sep_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
-  if (kind == PieceClass::kLlama || kind == PieceClass::kT5) fixed = {{"unk_token", "<unk>"}};
-  for (const auto& [role, content] : fixed) {
+// transformers has its own ids for some roles, whatever their names.
+void check_roles(const SettingsFile& config, const PieceClass& kind, const PieceModel& model) {
+  for (const auto& [role, content, is_fixed] : kind.roles) {
     const json::Value& value = config.at(role);
-    if (value.is_null()) continue;
+    if (!is_fixed || value.is_null()) continue;
     const std::string name = json::text_of(value.map() != nullptr ? json::member(value, "content") : value);
     RUN_CHECK(name == content, ErrorKind::kData, "{}: {} {} is not supported for this class; expected {}", config.path,
               role, in_quotes(name), content);
   }
   constexpr size_t kUnknownOfT5 = 2;
-  RUN_CHECK(kind != PieceClass::kT5 ||
-                (model.pieces.size() > kUnknownOfT5 && model.pieces[kUnknownOfT5].type == PieceType::kUnknown),
-            ErrorKind::kData, "{}: T5Tokenizer expects the unknown piece to have id 2; remove tokenizer_class",
-            config.path);
+  const bool has_unknown = model.pieces.size() > kUnknownOfT5 && model.pieces[kUnknownOfT5].type == PieceType::kUnknown;
+  RUN_CHECK(!kind.has_extra_ids || has_unknown, ErrorKind::kData,
+            "{}: {} expects the unknown piece to have id {}; remove tokenizer_class", config.path, kind.name,
+            kUnknownOfT5);
 }
 
 // Ids of tokens with a role.
@@ -292,13 +258,12 @@ void add_extra_ids(const SettingsFile& config, PieceVocabulary& vocabulary) {
 }
 
 // Contents of the tokens that have a role if the configuration names no other.
-std::map<std::string, std::string> default_roles(PieceClass kind, const PieceModel& model) {
-  if (kind == PieceClass::kLlama) return {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
-  if (kind == PieceClass::kT5) return {{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
-  if (kind == PieceClass::kXlmRoberta)
-    return {{"bos_token", "<s>"},   {"eos_token", "</s>"},  {"sep_token", "</s>"},   {"cls_token", "<s>"},
-            {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask>"}};
+std::map<std::string, std::string> default_roles(const PieceClass* kind, const PieceModel& model) {
   std::map<std::string, std::string> roles;
+  if (kind != nullptr) {
+    for (const RoleDef& each : kind->roles) roles.emplace(each.role, each.content);
+    return roles;
+  }
   for (const Piece& piece : model.pieces) {
     const bool is_control = piece.type == PieceType::kControl;
     if (is_control && piece.text == model.bos_piece) roles["bos_token"] = piece.text;
@@ -309,11 +274,11 @@ std::map<std::string, std::string> default_roles(PieceClass kind, const PieceMod
   return roles;
 }
 
-void add_pieces(PieceClass kind, const PieceModel& model, PieceVocabulary& vocabulary) {
+void add_pieces(const PieceClass* kind, const PieceModel& model, PieceVocabulary& vocabulary) {
   for (const Piece& piece : model.pieces) {
     const bool is_special = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
     // Otherwise SentencePiece finds them.
-    const bool is_symbol = piece.type == PieceType::kUserDefined && kind != PieceClass::kGeneric;
+    const bool is_symbol = piece.type == PieceType::kUserDefined && kind != nullptr;
     if (is_special || is_symbol) vocabulary.add({.content = piece.text, .is_special = is_special});
   }
 }
@@ -329,10 +294,10 @@ std::vector<TemplatePart> surrounded(TemplatePart::Kind text, std::optional<int3
   return parts;
 }
 
-Template template_of(const Settings& settings, PieceClass kind, const Roles& roles, size_t vocabulary) {
+Template template_of(const Settings& settings, const PieceClass* kind, const Roles& roles, size_t vocabulary) {
   const SettingsFile& config = settings.config;
-  const bool is_t5 = kind == PieceClass::kT5, is_xlm_roberta = kind == PieceClass::kXlmRoberta;
-  const bool is_fixed = is_t5 || is_xlm_roberta;
+  const Around around = kind != nullptr ? kind->around : Around::kByFlags;
+  const bool is_fixed = around != Around::kByFlags, begins = around == Around::kBeginAndEnd;
   const bool is_set = !config.at("add_bos_token").is_null() || !config.at("add_eos_token").is_null();
   if (!is_fixed && !is_set && !settings.document.object.is_null())
     return naming(settings.document.path, [&] { return template_of_json(settings.document.object, vocabulary); });
@@ -341,11 +306,11 @@ Template template_of(const Settings& settings, PieceClass kind, const Roles& rol
     const bool is_added = is_always || (!is_fixed && config.flag(flag, false));
     return is_added && found != roles.end() ? std::optional(found->second) : std::nullopt;
   };
-  const std::optional<int32_t> begin = token("add_bos_token", "bos_token", is_xlm_roberta);
+  const std::optional<int32_t> begin = token("add_bos_token", "bos_token", begins);
   const std::optional<int32_t> end = token("add_eos_token", "eos_token", is_fixed);
   Template result{.single = surrounded(TemplatePart::kFirst, begin, end, 0)};
   result.pair = result.single;
-  for (TemplatePart& part : surrounded(TemplatePart::kSecond, is_xlm_roberta ? end : begin, end, is_fixed ? 0 : 1))
+  for (TemplatePart& part : surrounded(TemplatePart::kSecond, begins ? end : begin, end, is_fixed ? 0 : 1))
     result.pair.push_back(std::move(part));
   return result;
 }
@@ -353,11 +318,11 @@ Template template_of(const Settings& settings, PieceClass kind, const Roles& rol
 // ---- tokenizer.json -------------------------------------------------------------------------------------------------
 
 // Refuses a tokenizer.json with other ids.
-void check_same(const SettingsFile& document, PieceClass kind, const PieceModel& model,
+void check_same(const SettingsFile& document, const PieceClass* kind, const PieceModel& model,
                 const PieceVocabulary& vocabulary) {
   if (document.object.is_null()) return;
   RUN_CHECK(
-      kind != PieceClass::kGeneric, ErrorKind::kData,
+      kind != nullptr, ErrorKind::kData,
       "{}: without a tokenizer_class such as LlamaTokenizer in {}, transformers takes the ids from tokenizer.json, "
       "which are not supported; remove tokenizer.json to use those of the SentencePiece model",
       document.path, kConfigFile);
@@ -407,15 +372,15 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
   PieceModel model = naming(path, [&] { return read_piece_model(contents); });
   const Settings settings(fs::path(path).parent_path());
   const SettingsFile& config = settings.config;
-  const PieceClass kind = class_of(config);
-  check_model(kind, model, path);
+  const PieceClass* const kind = class_of(config);
+  if (kind != nullptr) check_model(*kind, model, path);
   check_settings(config, kind, model);
-  check_roles(config, kind, model);
-  if (kind == PieceClass::kXlmRoberta) renumber(model, path);
+  if (kind != nullptr) check_roles(config, *kind, model);
+  if (kind != nullptr && kind->is_of_fairseq) renumber(model, path);
 
   PieceVocabulary vocabulary(model);
   add_pieces(kind, model, vocabulary);
-  if (kind == PieceClass::kT5) add_extra_ids(config, vocabulary);
+  if (kind != nullptr && kind->has_extra_ids) add_extra_ids(config, vocabulary);
   for (const auto& [id, listed] : listed_tokens(settings)) vocabulary.add(listed.token, id, listed.path);
   const Roles roles = add_roles(settings, default_roles(kind, model), vocabulary);
   check_more_specials(config, vocabulary);
@@ -423,14 +388,14 @@ Tokenizer open_sentence_piece(const std::string& path, std::string_view contents
 
   SentencePieceOptions options;
   bool has_prefix = model.adds_prefix;
-  if (kind == PieceClass::kLlama) {
+  if (keeps_blanks(kind)) {
     has_prefix = config.flag("add_prefix_space", true);
     options.prefix = !has_prefix                    ? WordPrefix::kNone
                      : config.flag("legacy", false) ? WordPrefix::kEveryPart
                                                     : WordPrefix::kFirstPart;
     model.adds_prefix = model.removes_blanks = false;
   }
-  if (kind == PieceClass::kT5 || kind == PieceClass::kXlmRoberta) {
+  if (kind != nullptr && kind->divides_at_white_space) {
     options.white_space_is_blank = has_prefix = true;
     model.adds_prefix = model.removes_blanks = true;
   }

@@ -406,8 +406,9 @@ TEST_F(ModelFolder, DamagedFilesSayWhatIsWrong) {
   EXPECT_EQ(error_of("IQ== 0\nIg== 1\n"),
             "DIR/tokenizer.model: the model is a vocabulary of tiktoken, not of "
             "SentencePiece; use the folder's tokenizer.json");
-  EXPECT_EQ(error_of("{\"model\": {}}"),
-            "DIR/tokenizer.model: byte 0: field 15 has the unknown wire type 3; the file is damaged or of another kind");
+  EXPECT_EQ(
+      error_of("{\"model\": {}}"),
+      "DIR/tokenizer.model: byte 0: field 15 has the unknown wire type 3; the file is damaged or of another kind");
   EXPECT_EQ(error_of(model_bytes("bpe").substr(0, 5000)).substr(0, 27), "DIR/tokenizer.model: byte 4");
 }
 
