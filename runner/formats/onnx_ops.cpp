@@ -10,7 +10,6 @@
 namespace runner::formats {
 namespace {
 
-using backends::DType;
 using backends::Op;
 
 // Result of an element-wise computation over the raw operands.
