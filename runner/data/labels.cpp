@@ -305,12 +305,9 @@ std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encodi
 namespace {
 
 // Whether the number of a class is farther from all others than these are from each other, as 255 from 0, 1 and 2.
-bool is_far(const Encoding& encoding, size_t class_) {
-  if (encoding.class_values.empty()) return false;
-  std::vector<int64_t> numbers = encoding.class_values;
-  std::ranges::sort(numbers);
-  const auto index =
-      static_cast<size_t>(std::ranges::lower_bound(numbers, encoding.class_values[class_]) - numbers.begin());
+// `numbers`: of all classes, ascending.
+bool is_far(const std::vector<int64_t>& numbers, int64_t number) {
+  const auto index = static_cast<size_t>(std::ranges::lower_bound(numbers, number) - numbers.begin());
   if (numbers.size() < 3 || (index > 0 && index + 1 < numbers.size())) return false;
   const auto distance = [&](size_t from, size_t to) {
     return static_cast<uint64_t>(numbers[to]) - static_cast<uint64_t>(numbers[from]);
@@ -324,10 +321,13 @@ bool is_far(const Encoding& encoding, size_t class_) {
 void warn_of_single(const Encoding& encoding, const Storage& train, std::vector<std::string>& warnings) {
   constexpr int64_t kMany = 10;  // samples of the other classes on average
   const bool are_many = train.samples >= kMany * encoding.outputs;
+  std::vector<int64_t> numbers = encoding.class_values;
+  std::ranges::sort(numbers);
+  const auto is_alone = [&](size_t i) { return !numbers.empty() && is_far(numbers, encoding.class_values[i]); };
   std::vector<std::string> single;
   const std::vector<int64_t> counts = class_counts(train, encoding, {});
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] != 1 || !(are_many || is_far(encoding, i))) continue;
+    if (counts[i] != 1 || !(are_many || is_alone(i))) continue;
     const auto at = std::ranges::find(train.classes, static_cast<int64_t>(i));
     const std::string place = at == train.classes.end() ? "" : fmt::format(" (sample {})", at - train.classes.begin());
     single.push_back(class_name(encoding, i) + place);

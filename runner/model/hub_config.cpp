@@ -59,12 +59,14 @@ void add_special_ids(json::Object& config, const schema::Recipe& recipe, bool is
   const json::Value pretrained = pretrained_config(recipe.model);
   const std::string path = data::tokenizer_path(recipe.data);
   std::error_code ignored;
-  std::optional<text::Tokenizer> tokenizer;
-  if (std::filesystem::exists(path, ignored)) tokenizer = text::open_tokenizer(path);
+  const bool has_tokenizer = std::filesystem::exists(path, ignored);
+  std::optional<text::Tokenizer> tokenizer;  // opened if the pretrained model lacks an id
   const auto add = [&](const char* key, std::optional<int32_t> (text::Tokenizer::*token)() const) {
     json::Value id = json::member(pretrained, key);
-    const std::optional<int32_t> own = tokenizer ? ((*tokenizer).*token)() : std::nullopt;
-    if (id.is_null() && own) id = int64_t{*own};
+    if (id.is_null() && has_tokenizer) {
+      if (!tokenizer) tokenizer = text::open_tokenizer(path);
+      if (const std::optional<int32_t> own = ((*tokenizer).*token)()) id = int64_t{*own};
+    }
     if (is_causal || !id.is_null()) config.emplace_back(key, std::move(id));
   };
   if (is_causal) add("bos_token_id", &text::Tokenizer::begin_token);

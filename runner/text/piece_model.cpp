@@ -150,8 +150,7 @@ void check_pieces(const PieceModel& model) {
     RUN_CHECK((piece.type == PieceType::kByte) == byte.has_value(), ErrorKind::kData,
               "the model's piece {} is {}, but its type is {}; texts such as <0x0A> are those of bytes (type 6)", i,
               in_quotes(piece.text), static_cast<unsigned>(piece.type));
-    if (!byte) continue;
-    has_byte[*byte] = true;
+    if (byte) has_byte[*byte] = true;
   }
   RUN_CHECK(unknown == 1, ErrorKind::kData, "the model has {} unknown pieces, expected 1", unknown);
   const auto bytes = std::ranges::count(has_byte, true);

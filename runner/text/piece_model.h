@@ -27,7 +27,7 @@ struct PieceModel {
   bool byte_fallback = false;                                              // unknown characters become byte pieces
   std::string eos_piece = "</s>", bos_piece = "<s>", pad_piece = "<pad>";  // control pieces, if they exist
   // Normalizer.
-  std::string characters_map;  // compiled map of what replaces characters; empty: none
+  std::string characters_map;  // the compiled map of replacements, or empty
   bool adds_prefix = true;     // puts a blank before a text
   bool removes_blanks = true;  // collapses runs of blanks, and strips both ends
 };

@@ -10,7 +10,7 @@
 namespace runner::report {
 namespace {
 
-// Two samples of 4 tokens, of which 3 and 1 are no padding; the second begins with padding.
+// Two samples of 4 tokens. The first ends with a token of padding. The second has padding before and after its token.
 train::Prediction of_tokens(train::OutputsAs as) {
   return {.samples = 2,
           .outputs = 2,

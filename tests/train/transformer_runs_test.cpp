@@ -16,46 +16,30 @@ namespace {
 using Words = std::vector<std::string>;
 
 // SGD, because the steps of Adam enlarge the rounding of gradients that are 0, such as those of the biases of keys.
-constexpr const char* kGpt = R"(schema_version: 1
-name: gpt
+std::string recipe_of(const char* name, const char* model, const char* data) {
+  return fmt::format(R"(schema_version: 1
+name: {}
 seed: 3
-model: {type: gpt, layers: 2, heads: 2, width: 8, dropout: 0.1}
+model: {{{}, layers: 2, heads: 2, width: 8, dropout: 0.1}}
 data:
-  train: {format: text, path: text.txt, sequence_length: 8}
+  {}
   batch_size: 8
-optimizer: {type: sgd, lr: 0.2, momentum: 0.9}
-train: {epochs: 2, clip_grad_norm: 1}
-log: {every: 1 step}
-)";
+optimizer: {{type: sgd, lr: 0.2, momentum: 0.9}}
+train: {{epochs: 2, clip_grad_norm: 1}}
+log: {{every: 1 step}}
+)",
+                     name, model, data);
+}
 
-constexpr const char* kEncoder = R"(schema_version: 1
-name: encoder
-seed: 3
-model: {type: encoder, head: classification, layers: 2, heads: 2, width: 8, context: 32, dropout: 0.1}
-data:
-  train: {format: tsv, path: table.tsv, text: [a, b], label: y}
-  tokens: {tokenizer: characters, max_length: 32}
-  batch_size: 8
-optimizer: {type: sgd, lr: 0.2, momentum: 0.9}
-train: {epochs: 2, clip_grad_norm: 1}
-log: {every: 1 step}
-)";
-
+const std::string kGpt = recipe_of("gpt", "type: gpt", "train: {format: text, path: text.txt, sequence_length: 8}");
+const std::string kEncoder = recipe_of("encoder", "type: encoder, head: classification, context: 32",
+                                       R"(train: {format: tsv, path: table.tsv, text: [a, b], label: y}
+  tokens: {tokenizer: characters, max_length: 32})");
 // Rows of the table as texts, each padded at its end.
-constexpr const char* kGptOfRows = R"(schema_version: 1
-name: rows
-seed: 3
-model: {type: gpt, layers: 2, heads: 2, width: 8, context: 32, dropout: 0.1}
-data:
-  train: {format: tsv, path: table.tsv, text: [a, b]}
-  tokens: {tokenizer: characters, max_length: 32}
-  batch_size: 8
-optimizer: {type: sgd, lr: 0.2, momentum: 0.9}
-train: {epochs: 2, clip_grad_norm: 1}
-log: {every: 1 step}
-)";
+const std::string kGptOfRows = recipe_of("rows", "type: gpt, context: 32",
+                                         R"(train: {format: tsv, path: table.tsv, text: [a, b]}
+  tokens: {tokenizer: characters, max_length: 32})");
 
-constexpr const char* kModels[] = {kGpt, kEncoder};
 constexpr int64_t kSamples = 37, kStepsPerEpoch = 5;  // the last batch of an epoch is short
 
 void on_ranks(int size, const std::function<void(backends::ProcessGroup& ranks)>& body) {
@@ -140,12 +124,12 @@ class TransformerRuns : public RunFixture {
 };
 
 TEST_F(TransformerRuns, AreExactAfterAnInterruptWithinAnEpoch) {
-  for (const char* recipe : kModels)
+  for (const std::string& recipe : {kGpt, kEncoder})
     for (const Words& overrides : {Words{"optimizer.momentum=null", "optimizer.type=adamw", "optimizer.lr=0.01"},
                                    Words{"data.batch_size=2", "gradient_accumulation_steps=4", "backend=gpu"},
                                    Words{"num_processes=2", "split_batches=true", "model.remat=block"}}) {
       SCOPED_TRACE(fmt::format("{}\n{}", fmt::join(overrides, " "), recipe));
-      const std::string name = std::to_string(reinterpret_cast<uintptr_t>(recipe)) + overrides.front()[0];
+      const std::string name = std::to_string(std::hash<std::string>()(recipe)) + overrides.front()[0];
       const std::string whole = "whole" + name + ".db", part = "part" + name + ".db";
       ASSERT_EQ(run(recipe, {.store = whole, .overrides = overrides}).exit_code, 0);
       const RunResult stopped = run(recipe, {.store = part, .overrides = overrides, .stop_after = 2});
@@ -158,13 +142,13 @@ TEST_F(TransformerRuns, AreExactAfterAnInterruptWithinAnEpoch) {
 }
 
 TEST_F(TransformerRuns, ContinueWithAnotherNumberOfRanks) {
-  for (const char* recipe : kModels) {
+  for (const std::string& recipe : {kGpt, kEncoder}) {
     SCOPED_TRACE(recipe);
     const Trained whole = trained_with(recipe, {});
     const Words one{}, two{"num_processes=2", "split_batches=true"}, eight{"num_processes=8", "split_batches=true"};
     int pair = 0;
     for (const auto& [before, after] : {std::pair(one, eight), std::pair(eight, one), std::pair(two, eight)}) {
-      const std::string store = fmt::format("{}.{}.db", reinterpret_cast<uintptr_t>(recipe), pair++);
+      const std::string store = fmt::format("{}.{}.db", std::hash<std::string>()(recipe), pair++);
       ASSERT_EQ(run(recipe, {.store = store, .overrides = before, .stop_after = 2}).exit_code, 4);
       ASSERT_EQ(run(recipe, {.store = store, .resume = "@last", .other_batches = true, .overrides = after}).exit_code,
                 0);
@@ -175,7 +159,7 @@ TEST_F(TransformerRuns, ContinueWithAnotherNumberOfRanks) {
 
 // With dropout, so its masks do not depend on the rank or the micro-batch of a sample.
 TEST_F(TransformerRuns, AreThoseOfOneRankAndOneBatch) {
-  for (const char* recipe : kModels) {
+  for (const std::string& recipe : {kGpt, kEncoder}) {
     SCOPED_TRACE(recipe);
     const Trained one = trained_with(recipe, {});
     EXPECT_GT(loss_distance(one, trained_with(recipe, {"model.dropout=0"})), 100 * kRounding)
@@ -195,7 +179,7 @@ TEST_F(TransformerRuns, AreThoseOfOneRankAndOneBatch) {
 
 // The gradient of the first step is its momentum.
 TEST_F(TransformerRuns, DoNotDependOnPadding) {
-  for (const char* recipe : {kEncoder, kGptOfRows})
+  for (const std::string& recipe : {kEncoder, kGptOfRows})
     for (const char* dropout : {"model.dropout=0", "model.dropout=0.1"})
       for (const char* steps : {"train={steps: 1}", "train={steps: 10}"}) {
         SCOPED_TRACE(fmt::format("{} {}\n{}", dropout, steps, recipe));
