@@ -212,6 +212,17 @@ Value conv_transpose(Value x, Value w, std::span<const Window> windows, std::spa
 // is the largest; count_padding: whether it counts in the mean, as 0.
 Value max_pool(Value x, std::span<const Pooling> pools);
 Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding = true);
+// The same to a given size of each spatial axis: element i of `size` covers elements i n / size to (i + 1) n / size of
+// n, rounded outwards, as PyTorch's adaptive pooling. A maximum that occurs several times shares its gradient unless
+// the sizes divide those of x.
+Value adaptive_avg_pool(Value x, std::span<const int64_t> sizes);
+Value adaptive_max_pool(Value x, std::span<const int64_t> sizes);
+struct UpsampleOptions {
+  bool linear = false;         // else the nearest element: element i of `size` is element ⌊i n / size⌋ of n
+  bool align_corners = false;  // of linear: the first and last elements stay; else elements are areas
+};
+// x: (B, C, S…) floats -> (B, C, sizes…), as torch.nn.functional.interpolate.
+Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& options = {});
 
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);

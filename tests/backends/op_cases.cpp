@@ -30,6 +30,7 @@ class Table {
     products();
     convolutions();
     pooling();
+    resampling();
     rows();
     rotary();
     attention();
@@ -317,6 +318,27 @@ class Table {
     const Pooling dilated{.size = 2, .stride = 1, .dilation = 3};
     add("max_pool", {{{DType::kF64, {1, 2, 8}}}},
         [dilated](In v) { return ops::max_pool(v[0], std::span(&dilated, 1)); });
+  }
+
+  void resampling() {
+    struct Sizes {
+      Shape x;
+      std::vector<int64_t> sizes;
+    };
+    const std::vector<Sizes> small = {
+        {{2, 1, 4, 6}, {2, 3}}, {{1, 2, 5, 7}, {3, 4}}, {{2, 1, 3, 2}, {5, 4}}, {{1, 2, 4}, {1}}, {{1, 2, 1}, {3}}};
+    const std::vector<Sizes> large = {{{16, 64, 28, 28}, {7, 7}}, {{16, 16, 28, 28}, {56, 56}}};
+    for (const DType dtype : floats())
+      for (const Sizes& s : large_ ? large : small) {
+        const OpInput x{{dtype, s.x}};
+        add("adaptive_avg_pool", {x}, [s](In v) { return ops::adaptive_avg_pool(v[0], s.sizes); });
+        add("adaptive_max_pool", {x}, [s](In v) { return ops::adaptive_max_pool(v[0], s.sizes); });
+        add("upsample", {x}, [s](In v) { return ops::upsample(v[0], s.sizes); });
+        for (const bool align_corners : {false, true})
+          add("upsample", {x}, [s, align_corners](In v) {
+            return ops::upsample(v[0], s.sizes, {.linear = true, .align_corners = align_corners});
+          });
+      }
   }
 
   void rows() {
