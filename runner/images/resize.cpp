@@ -91,6 +91,17 @@ Image resized_vertically(const Image& image, int64_t height) {
   return result;
 }
 
+void check_result_size(const Image& image, int64_t height, int64_t width) {
+  RUN_CHECK(has_valid_size(height, width), ErrorKind::kData,
+            "cannot turn an image of {} x {} into {} x {} pixels (height x width); expected 1 to {} pixels",
+            image.height, image.width, height, width, kMaxPixels);
+}
+
+// Pillow from 13.0 on begins with the vertical pass if the image loses many more rows than columns.
+bool is_vertical_first(const Image& image, int64_t height, int64_t width) {
+  return height < image.height && image.height - height > 2 * (image.width - width);
+}
+
 // Half of a difference, of which a fraction is rounded to the even number.
 int64_t centered(int64_t available, int64_t needed) {
   return static_cast<int64_t>(std::nearbyint(static_cast<double>(available - needed) / 2.0));
@@ -99,10 +110,11 @@ int64_t centered(int64_t available, int64_t needed) {
 }  // namespace
 
 Image resized(const Image& image, int64_t height, int64_t width) {
-  RUN_ASSERT(has_valid_size(height, width));
+  check_result_size(image, height, width);
   if (width == image.width) return height == image.height ? image : resized_vertically(image, height);
-  const Image result = resized_horizontally(image, width);
-  return height == image.height ? result : resized_vertically(result, height);
+  if (height == image.height) return resized_horizontally(image, width);
+  if (is_vertical_first(image, height, width)) return resized_horizontally(resized_vertically(image, height), width);
+  return resized_vertically(resized_horizontally(image, width), height);
 }
 
 ImageSize size_with_shorter_side(const Image& image, int64_t side) {
@@ -119,6 +131,7 @@ Image resize_shorter_side(const Image& image, int64_t side) {
 }
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {
+  check_result_size(image, height, width);
   // Offsets of the result in the image; negative where the image is padded.
   const auto offset = [](int64_t available, int64_t needed) {
     return needed > available ? -((needed - available) / 2) : centered(available, needed);
