@@ -47,7 +47,7 @@ std::string text_of_itxt(std::string_view text) {
 // Returns the text of a tEXt or zTXt chunk after its keyword.
 std::string text_of(std::string_view type, std::string_view text) {
   if (type == "tEXt") return std::string(text);
-  return text.empty() ? std::string() : inflated(text.substr(1));
+  return text.empty() ? std::string() : inflated(text.substr(1));  // after the method
 }
 
 int digit_of(char c) {
@@ -90,22 +90,23 @@ bool PngChunks::next() {
 }
 
 Metadata metadata_of_png(std::string_view file) {
-  Metadata found;
-  bool has_exif_chunk = false;
+  // The last of each is decoded, after the others were skipped.
+  std::optional<std::string_view> exif;
+  std::string_view xmp, profile, profile_type;
   for (PngChunks chunks(file); chunks.next() && chunks.type() != "IEND";) {
+    const std::string_view type = chunks.type();
     std::string_view text = chunks.data();
-    if (chunks.type() == "eXIf") {
-      found.exif = text;
-      has_exif_chunk = true;
-    }
-    if (chunks.type() != "iTXt" && chunks.type() != "tEXt" && chunks.type() != "zTXt") continue;
+    if (type == "eXIf") exif = text;
+    if (type != "iTXt" && type != "tEXt" && type != "zTXt") continue;
     const std::string_view keyword = text.substr(0, text.find('\0'));
     if (!skip_word(text)) continue;
-    if (chunks.type() == "iTXt" && keyword == "XML:com.adobe.xmp") found.xmp = text_of_itxt(text);
-    if (chunks.type() != "iTXt" && keyword == "Raw profile type exif" && !has_exif_chunk)
-      found.exif = raw_profile(text_of(chunks.type(), text));
+    if (type == "iTXt" && keyword == "XML:com.adobe.xmp") xmp = text;
+    if (type != "iTXt" && keyword == "Raw profile type exif") {
+      profile = text;
+      profile_type = type;
+    }
   }
-  return found;
+  return {.exif = exif ? std::string(*exif) : raw_profile(text_of(profile_type, profile)), .xmp = text_of_itxt(xmp)};
 }
 
 }  // namespace runner::images

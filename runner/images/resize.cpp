@@ -12,6 +12,11 @@ namespace {
 constexpr int kWeightBits = 22;  // of the fraction of a weight
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
+// Half values are rounded up.
+int64_t nearest(double value) {
+  return static_cast<int64_t>(std::floor(value + 0.5));
+}
+
 uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
@@ -37,8 +42,8 @@ Filter make_filter(int64_t from, int64_t to) {
   std::vector<double> exact(static_cast<size_t>(filter.most));
   for (int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    const int64_t begin = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), from);
+    const int64_t begin = std::max<int64_t>(nearest(center - support), 0);
+    const int64_t end = std::min(nearest(center + support), from);
     double sum = 0;
     for (int64_t k = 0; k < end - begin; ++k) {
       const double distance = std::abs((static_cast<double>(k + begin) - center + 0.5) * (1.0 / support));
@@ -47,7 +52,7 @@ Filter make_filter(int64_t from, int64_t to) {
     }
     int32_t* const weights = filter.weights.data() + i * filter.most;
     for (int64_t k = 0; k < end - begin; ++k)
-      weights[k] = static_cast<int32_t>(0.5 + exact[k] / sum * (1 << kWeightBits));
+      weights[k] = static_cast<int32_t>(nearest(exact[k] / sum * (1 << kWeightBits)));
     filter.windows[i] = {.begin = begin, .count = end - begin, .weights = weights};
   }
   return filter;
