@@ -52,9 +52,19 @@ bool selects(std::string_view pattern, const Parameter& parameter) {
   return matches(pattern, parameter.name);
 }
 
+void ParameterSet::check_new(std::string_view name) const {
+  RUN_CHECK(find(name) == nullptr && find_buffer(name) == nullptr, ErrorKind::kRun,
+            "model: two parameters are named {}", name);
+}
+
+BufferId ParameterSet::add_buffer(std::string name, const backends::TensorType& type, double initial) {
+  check_new(name);
+  model_buffers_.push_back({.name = std::move(name), .type = type, .initial = initial});
+  return static_cast<BufferId>(model_buffers_.size() - 1);
+}
+
 ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, ParameterRole role) {
-  RUN_CHECK(std::none_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; }),
-            ErrorKind::kRun, "model: two parameters are named {}", name);
+  check_new(name);
   parameters_.push_back({.name = std::move(name), .shape = shape, .init = init, .role = role});
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
@@ -154,6 +164,11 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
 const Parameter* ParameterSet::find(std::string_view name) const {
   const auto found = std::ranges::find(parameters_, name, &Parameter::name);
   return found == parameters_.end() ? nullptr : &*found;
+}
+
+const ModelBuffer* ParameterSet::find_buffer(std::string_view name) const {
+  const auto found = std::ranges::find(model_buffers_, name, &ModelBuffer::name);
+  return found == model_buffers_.end() ? nullptr : &*found;
 }
 
 int64_t ParameterSet::elements() const {

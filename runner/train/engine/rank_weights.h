@@ -11,7 +11,7 @@
 
 namespace runner::train {
 
-// Replaces weights, moments, and gradients that a hook's training loop has kept by their mean over all ranks.
+// Replaces weights, moments, running statistics, and gradients that a hook's training loop has kept by their mean over all ranks.
 // Collective.
 void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site);
 
