@@ -85,7 +85,7 @@ nn::FrozenNorm frozen_option(lua_State* state, const OptionTable& options) {
   const std::string frozen = options.text("frozen", "");
   RUN_CHECK(frozen.empty() || frozen == "statistics" || frozen == "all", ErrorKind::kRun,
             "{}: frozen is '{}', expected statistics or all", called_as(state), frozen);
-  return frozen.empty()          ? nn::FrozenNorm::kNothing
+  return frozen.empty()           ? nn::FrozenNorm::kNothing
          : frozen == "statistics" ? nn::FrozenNorm::kStatistics
                                   : nn::FrozenNorm::kAll;
 }
@@ -105,8 +105,8 @@ int batch_norm_module(lua_State* state) {
 int group_norm_module(lua_State* state) {
   const int64_t groups = size_argument(state, 1), channels = size_argument(state, 2);
   const OptionTable options(state, 3, {"eps", "affine"});
-  return push_made(state, nn::group_norm(groups, channels, options.number("eps", nn::kNormEpsilon),
-                                         options.flag("affine", true)));
+  return push_made(
+      state, nn::group_norm(groups, channels, options.number("eps", nn::kNormEpsilon), options.flag("affine", true)));
 }
 
 int multihead_attention(lua_State* state) {
@@ -225,12 +225,11 @@ constexpr ModuleFunction kModules[] = {
      "Layer normalization over the last axis, with weight and bias."},
     {"RMSNorm", bound<rms_norm_module>, "nn.RMSNorm(width [, eps])",
      "x divided by the root of its mean square over the last axis, times weight."},
-    {"BatchNorm1d", bound<batch_norm_module<1>>,
-     "nn.BatchNorm1d(channels [, {eps, momentum, affine, sync, frozen}])",
+    {"BatchNorm1d", bound<batch_norm_module<1>>, "nn.BatchNorm1d(channels [, {eps, momentum, affine, sync, frozen}])",
      "Batch normalization of (B, C) or (B, C, L); momentum 0.1, or false for the plain mean over batches; sync = true: "
      "statistics of all ranks; frozen: \"statistics\" or \"all\"."},
-    {"BatchNorm2d", bound<batch_norm_module<2>>,
-     "nn.BatchNorm2d(channels [, {eps, momentum, affine, sync, frozen}])", "The same for (B, C, H, W)."},
+    {"BatchNorm2d", bound<batch_norm_module<2>>, "nn.BatchNorm2d(channels [, {eps, momentum, affine, sync, frozen}])",
+     "The same for (B, C, H, W)."},
     {"GroupNorm", bound<group_norm_module>, "nn.GroupNorm(groups, channels [, {eps, affine}])",
      "Normalization of each group of channels of a sample, with weight and bias."},
     {"MultiheadAttention", bound<multihead_attention>,

@@ -51,9 +51,9 @@ struct PretrainedReport {
 class InitialWeights {
  public:
   InitialWeights();  // no file
-  // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if a tensor does not
-  // belong to the model, if a rename matches no name, or if renames make two names equal. A count may be missing, as in
-  // PyTorch: files of old versions have none.
+  // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if a tensor does
+  // not belong to the model, if a rename matches no name, or if renames make two names equal. A count may be missing,
+  // as in PyTorch: files of old versions have none.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
   // Throws Error(kData) or Error(kRecipe) naming the file.

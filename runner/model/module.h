@@ -92,10 +92,10 @@ struct ForwardContext {
   Autocast mixed = {};                      // mixed precision of the recipe
   Autocast autocast = {};                   // currently active: `mixed` or none
   bool training = false;
-  Value dropout_key = {};      // (2) i64 {seed, epoch}; only if `training`
-  Value sample_ids = {};       // (B) i64
-  Value draw_key = {};         // (2) i64, for random tensors
-  Value mask = {};             // (B) f32, 0 for a padding sample; only if a batch of this step has padding, on any rank
+  Value dropout_key = {};  // (2) i64 {seed, epoch}; only if `training`
+  Value sample_ids = {};   // (B) i64
+  Value draw_key = {};     // (2) i64, for random tensors
+  Value mask = {};         // (B) f32, 0 for a padding sample; only if a batch of this step has padding, on any rank
   // Samples that count in batch statistics. Only in training, if some samples of the step are padding on any rank.
   std::optional<CountedSamples> counted = {};
   Value counted_mask = {};     // (B) f32, 0 for a padding sample; if `counted` is set

@@ -25,6 +25,7 @@ void check_channels(Value x, std::string_view what) {
 struct ChannelStatistics {
   Value mean, variance;  // biased
   Value unbiased;        // variance
+  Value count = {};      // (1) f32: values per channel; unset if it is constant
 };
 
 int64_t values_per_sample(Value x) {
@@ -48,45 +49,52 @@ Value sum_of_channels(const ForwardContext& context, Value x) {
   return ops::sum(ops::mul(x, ops::reshape(context.counted_mask, Shape(dims))), axes);
 }
 
-int64_t counted_samples(const ForwardContext& context, Value x) {
-  return context.counted ? context.counted->own : x.shape()[0];
+// Values per channel of this rank, (1) f32. A graph does not depend on the number of padding samples.
+Value count_of_rank(const ForwardContext& context, Value x) {
+  const int64_t each = values_per_sample(x);
+  if (!context.counted)
+    return {x.program, x.program->constant(static_cast<double>(x.shape()[0] * each), {DType::kF32, Shape{1}})};
+  return ops::mul(ops::sum(context.counted_mask, std::array<int64_t, 1>{0}, /*keep_dims=*/true),
+                  static_cast<double>(each));
 }
 
 // The variance of a single value is unknown. With several ranks and no padding, each has at least one sample.
 void check_count(const ForwardContext& context, Value x, bool sync) {
   const bool of_all = sync && context.ranks > 1;
   if (of_all && !context.counted) return;
-  const int64_t samples = of_all ? context.counted->all : counted_samples(context, x);
+  const int64_t samples = of_all ? context.counted->all : context.counted ? context.counted->own : x.shape()[0];
   RUN_CHECK(samples * values_per_sample(x) != 1, ErrorKind::kRun,
             "expected more than 1 value per channel in training, got {}{}: the variance of one value is unknown; set "
             "data.drop_last: true, or another data.batch_size",
             x.type(), context.counted ? ", where all other samples are padding" : "");
 }
 
-ChannelStatistics statistics_of_rank(const ForwardContext& context, Value x) {
-  const auto count = static_cast<double>(counted_samples(context, x) * values_per_sample(x));
-  const Value mean = ops::div(sum_of_channels(context, x), count);
+// First the mean, then squares around it: the difference of two large sums would be inexact. `sum`: sums a (n) over the
+// ranks that share the statistics. A rank that has only padding has the count 0.
+template <class Sum>
+ChannelStatistics statistics_of(const ForwardContext& context, Value x, const Sum& sum) {
+  const Value sums = sum(ops::concat(std::array{sum_of_channels(context, x), count_of_rank(context, x)}, 0));
+  const int64_t channels = x.shape()[1];
+  const Value count = ops::slice(sums, 0, channels, channels + 1);
+  const Value divisor = context.counted ? ops::maximum(count, ops::full_like(count, 1)) : count;
+  const Value mean = ops::div(ops::slice(sums, 0, 0, channels), divisor);
   const Value centred = ops::sub(x, over_channels(mean, x));
-  const Value squares = sum_of_channels(context, ops::mul(centred, centred));
-  return {mean, ops::div(squares, count), ops::div(squares, count - 1)};
+  const Value squares = sum(sum_of_channels(context, ops::mul(centred, centred)));
+  return {mean, ops::div(squares, divisor), ops::div(squares, ops::sub(count, 1.0)), count};
 }
 
 Value sum_over_ranks(Value x) {
   return ops::all_reduce(x, backends::Reduction::kSum, backends::Subject::kStatistics);
 }
 
-// First sums and counts, then squares around the mean of all ranks: the difference of two large sums would be inexact.
-ChannelStatistics statistics_of_all(const ForwardContext& context, Value x) {
-  const Value own = sum_of_channels(context, x);
-  const int64_t channels = own.shape()[0];
-  const auto own_count = static_cast<double>(counted_samples(context, x) * values_per_sample(x));
-  const Value sums =
-      sum_over_ranks(ops::concat(std::array{own, ops::full_like(ops::slice(own, 0, 0, 1), own_count)}, 0));
-  const Value count = ops::slice(sums, 0, channels, channels + 1);
-  const Value mean = ops::div(ops::slice(sums, 0, 0, channels), count);
+// Without padding, the count of a rank is a constant.
+ChannelStatistics statistics_of_rank(const ForwardContext& context, Value x) {
+  if (context.counted) return statistics_of(context, x, [](Value own) { return own; });
+  const auto count = static_cast<double>(x.shape()[0] * values_per_sample(x));
+  const Value mean = ops::div(sum_of_channels(context, x), count);
   const Value centred = ops::sub(x, over_channels(mean, x));
-  const Value squares = sum_over_ranks(sum_of_channels(context, ops::mul(centred, centred)));
-  return {mean, ops::div(squares, count), ops::div(squares, ops::sub(count, 1.0))};
+  const Value squares = sum_of_channels(context, ops::mul(centred, centred));
+  return {mean, ops::div(squares, count), ops::div(squares, count - 1)};
 }
 
 // x: (B, C, …) f32.
@@ -113,8 +121,7 @@ class BatchNorm : public Module {
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     const Shape shape{channels_};
     if (options_.affine) {
-      weight_ =
-          parameters.add(prefix + "weight", shape, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
+      weight_ = parameters.add(prefix + "weight", shape, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
       bias_ = parameters.add(prefix + "bias", shape, {Initialiser::Kind::kZeros, 0}, ParameterRole::kNormBias);
     }
     if (options_.affine && options_.frozen == FrozenNorm::kAll)
@@ -130,9 +137,10 @@ class BatchNorm : public Module {
     const Value weight = options_.affine ? context.parameter(weight_) : Value(),
                 bias = options_.affine ? context.parameter(bias_) : Value();
     const Value raised = Autocast::raise(x);
-    if (!uses_batch(context, raised))
+    if (!context.training || options_.frozen != FrozenNorm::kNothing)
       return normalised_by(x, context.buffer(mean_), context.buffer(variance_), weight, bias, options_.eps);
-    const ChannelStatistics batch = options_.sync && context.ranks > 1 ? statistics_of_all(context, raised)
+    check_count(context, x, options_.sync);
+    const ChannelStatistics batch = options_.sync && context.ranks > 1 ? statistics_of(context, raised, sum_over_ranks)
                                                                        : statistics_of_rank(context, raised);
     move_running(context, batch);
     return ops::cast(normalised(raised, batch.mean, batch.variance, weight, bias, options_.eps), x.dtype());
@@ -152,23 +160,17 @@ class BatchNorm : public Module {
   void check_input(Value x) const {
     const int rank = x.shape().rank();
     const bool fits = dimensions_ == 1 ? rank == 2 || rank == 3 : rank == 4;
-    RUN_CHECK(fits && x.shape()[1] == channels_ && is_float(x.dtype()), ErrorKind::kRun,
-              "expected a tensor of floats {}, got {}",
-              dimensions_ == 1 ? fmt::format("(B, {0}) or (B, {0}, L)", channels_)
-                               : fmt::format("(B, {}, H, W)", channels_),
-              x.type());
-  }
-
-  // A rank without samples of its own computes nothing that counts, but takes part in collectives.
-  bool uses_batch(const ForwardContext& context, Value x) const {
-    if (!context.training || options_.frozen != FrozenNorm::kNothing) return false;
-    check_count(context, x, options_.sync);
-    return (options_.sync && context.ranks > 1) || counted_samples(context, x) > 0;
+    RUN_CHECK(
+        fits && x.shape()[1] == channels_ && is_float(x.dtype()), ErrorKind::kRun,
+        "expected a tensor of floats {}, got {}",
+        dimensions_ == 1 ? fmt::format("(B, {0}) or (B, {0}, L)", channels_) : fmt::format("(B, {}, H, W)", channels_),
+        x.type());
   }
 
   void move_running(ForwardContext& context, const ChannelStatistics& batch) const {
     const Value mean = ops::detach(batch.mean), variance = ops::detach(batch.unbiased);
-    const Value moves = ops::logical_and(all_finite(mean), all_finite(variance));
+    Value moves = ops::logical_and(all_finite(mean), all_finite(variance));
+    if (batch.count) moves = ops::logical_and(moves, ops::reshape(ops::gt(batch.count, 1.0), Shape{}));
     const Value before = context.buffer(batches_);
     const Value batches = ops::add(before, ops::full_like(before, 1));
     const Value rate = options_.momentum ? ops::full_like(ops::cast(before, DType::kF32), *options_.momentum)

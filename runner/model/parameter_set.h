@@ -51,7 +51,7 @@ using ParameterId = int32_t;
 // mean of a batch norm: a buffer of a PyTorch state dict. It is no parameter: it has no gradient, no flat buffer and no
 // optimizer group, and patterns do not select it.
 struct ModelBuffer {
-  std::string name;          // as in a PyTorch state dict, such as "1.running_mean"
+  std::string name;           // as in a PyTorch state dict, such as "1.running_mean"
   backends::TensorType type;  // f32, or i64 for a count
   double initial = 0;
 

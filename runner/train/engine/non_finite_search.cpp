@@ -57,9 +57,8 @@ std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t bef
 
 std::optional<NotFinite> NonFiniteSearch::find(const data::Batch& batch) {
   parts_.device.on_host_event(backends::HostEvent::kRecording);
-  const StepBuilder::Recorded recorded =
-      parts_.builder.record(batch.shape(), true, parts_.steps.reader(&batch, /*training=*/true),
-                            parts_.builder.counted_in(batch));
+  const StepBuilder::Recorded recorded = parts_.builder.record(
+      batch.shape(), true, parts_.steps.reader(&batch, /*training=*/true), parts_.builder.counted_in(batch));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
   backends::ops::sum(backends::ops::mul(losses, counted));

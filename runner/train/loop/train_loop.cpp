@@ -77,8 +77,8 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .threads = loader_threads(recipe),
           .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
-          .never_empty = of_hook || session_.has_custom_loop || is_local() ||
-                         session_.trainer.builder().exchanges_in_forward(),
+          .never_empty =
+              of_hook || session_.has_custom_loop || is_local() || session_.trainer.builder().exchanges_in_forward(),
           .use = &state_.input};
 }
 

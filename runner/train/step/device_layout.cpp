@@ -187,7 +187,8 @@ void DeviceLayout::add_model_buffers(bool are_averaged) {
         fmt::format("running statistics {}", parameters_.model_buffer(id).name));
   for (nn::BufferId id = 0; id < count && are_averaged; ++id)
     if (!parameters_.model_buffer(id).is_count())
-      add(ArrayRole::kBufferAverage, id, fmt::format("{} of {}", optim::kAverageSlot, parameters_.model_buffer(id).name),
+      add(ArrayRole::kBufferAverage, id,
+          fmt::format("{} of {}", optim::kAverageSlot, parameters_.model_buffer(id).name),
           fmt::format("average of the running statistics {}", parameters_.model_buffer(id).name));
 }
 

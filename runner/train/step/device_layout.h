@@ -19,14 +19,14 @@
 namespace runner::train {
 
 enum class ArrayRole {
-  kParameters,   // of flat buffer `buffer`
-  kSlot,         // optimizer slot `index` of `buffer`
-  kGradients,    // sum over the optimizer step so far; only if gradients are kept
-  kSum,          // (2) f64, {Σ loss, Σ weight}; see enum Sum
-  kScaler,       // () f32; see enum ScalerState; only with loss scaling
-  kCompression,  // see enum CompressionState; only with PowerSGD (power_sgd.h)
-  kClock,        // f64; see enum ClockState; only if the device counts updates (update_clock.h)
-  kUse,          // (parameters) f64; see enum UseState; only with comm.unused: skip (parameter_use.h)
+  kParameters,     // of flat buffer `buffer`
+  kSlot,           // optimizer slot `index` of `buffer`
+  kGradients,      // sum over the optimizer step so far; only if gradients are kept
+  kSum,            // (2) f64, {Σ loss, Σ weight}; see enum Sum
+  kScaler,         // () f32; see enum ScalerState; only with loss scaling
+  kCompression,    // see enum CompressionState; only with PowerSGD (power_sgd.h)
+  kClock,          // f64; see enum ClockState; only if the device counts updates (update_clock.h)
+  kUse,            // (parameters) f64; see enum UseState; only with comm.unused: skip (parameter_use.h)
   kBuffer,         // buffer `index` of the model, an nn::BufferId
   kBufferAverage,  // its average; only of f32 buffers, and only if the run averages its weights
 };

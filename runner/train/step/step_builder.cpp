@@ -62,6 +62,9 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       loss_(loss_of(recipe.train, encoding)),
       inputs_(encoding.inputs()),
       buffers_of_optimizers_(optimizers.names.size()) {
+  RUN_CHECK(!exchanges_in_forward() || !recipe.train.local_sgd, ErrorKind::kRecipe,
+            "train.local_sgd cannot be combined with a batch norm that has statistics of all ranks (sync): the ranks "
+            "train on their own; remove sync or train.local_sgd");
   for (int32_t b = 0; b < std::ssize(model.parameters.buffers()); ++b) {
     if (model.parameters.buffers()[static_cast<size_t>(b)].group < 0) continue;
     trained_buffers_.push_back(b);
@@ -114,8 +117,7 @@ const StepBuilder::Prologue& StepBuilder::prologue(const ProgramInputs& declared
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
   for (nn::BufferId id = 0; id < std::ssize(model_.parameters.model_buffers()); ++id) {
-    const int32_t array =
-        declared.evaluates ? layout_.evaluated_buffer(id) : layout_.find(ArrayRole::kBuffer, 0, id);
+    const int32_t array = declared.evaluates ? layout_.evaluated_buffer(id) : layout_.find(ArrayRole::kBuffer, 0, id);
     prologue.buffers.push_back(input_value(program, static_cast<size_t>(array)).id);
   }
   return prologue;

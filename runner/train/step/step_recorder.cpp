@@ -91,10 +91,10 @@ void StepRecorder::average_buffers(const std::function<Value()>& rate) {
           : rate();
   for (nn::BufferId id = 0; id < std::ssize(builder_.model().parameters.model_buffers()); ++id)
     if (!builder_.model().parameters.model_buffer(id).is_count())
-      arrays.set_if(applied,
-                    optim::averaged(arrays.get(ArrayRole::kBufferAverage, 0, id),
-                                    arrays.get(ArrayRole::kBuffer, 0, id), now),
-                    ArrayRole::kBufferAverage, 0, id);
+      arrays.set_if(
+          applied,
+          optim::averaged(arrays.get(ArrayRole::kBufferAverage, 0, id), arrays.get(ArrayRole::kBuffer, 0, id), now),
+          ArrayRole::kBufferAverage, 0, id);
 }
 
 void StepRecorder::end_updates(std::span<const int32_t> optimizers) {

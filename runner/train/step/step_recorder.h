@@ -54,8 +54,8 @@ class StepRecorder {
   };
   // Updates a flat buffer as decided.
   void update(int32_t buffer, const RuleInputs& inputs);
-  // Averages the buffers of the model as the weights are averaged, if the run averages them. `rate`: returns the rate of
-  // the present update, () f32; called only if the host counts updates. Call before end_updates().
+  // Averages the buffers of the model as the weights are averaged, if the run averages them. `rate`: returns the rate
+  // of the present update, () f32; called only if the host counts updates. Call before end_updates().
   void average_buffers(const std::function<Value()>& rate);
   // Ends the updates of some optimizers: counts them, and adjusts the loss scale.
   void end_updates(std::span<const int32_t> optimizers);

@@ -145,7 +145,7 @@ class TracedRegion {
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} since the last train/loss point; unset if none
   Value losses_finite_;             // of this rank in this region; unset if there are no losses
   bool reduced_ = false;
-  mutable int64_t collectives_ = 0;            // among the first `scanned_` nodes
+  mutable int64_t collectives_ = 0;  // among the first `scanned_` nodes
   mutable backends::ValueId scanned_ = 0;
   std::vector<std::pair<std::string, Value>> requested_;
   int own_finite_output_ = -1, finite_output_ = -1;

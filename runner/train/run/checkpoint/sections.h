@@ -4,8 +4,8 @@
 // are saved within an optimizer step, with those of ranks above 0 (rank_parts.h), and if a hook's training loop keeps
 // them ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
 // (run_document.h). Buffers of the model have sections of their own ("buffer/1.running_mean"), and their averages
-// ("buffer_average/1.running_mean"). docs/store.md describes the layout. Sections follow parameters, not flat buffers, so a checkpoint
-// does not depend on the memory layout of groups, the backend, or the number of ranks.
+// ("buffer_average/1.running_mean"). docs/store.md describes the layout. Sections follow parameters, not flat buffers,
+// so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
 #pragma once
 
 #include <optional>
