@@ -87,7 +87,7 @@ class Translation {
   std::string add_weight(const OnnxWeight& weight) {
     const bool is_taken =
         weight.name == model_.output || std::ranges::any_of(program_.inputs(), [&](const backends::Input& input) {
-          return input.name == weight.name && input.value != weight.value;
+          return input.name == weight.name && input.kind != backends::InputKind::kState;
         });
     RUN_CHECK(!is_taken, ErrorKind::kUsage,
               "a parameter and an input or output of the model have the name {}; rename the parameter", weight.name);

@@ -126,10 +126,13 @@ class BatchNorm : public Module {
     }
     if (options_.affine && options_.frozen == FrozenNorm::kAll)
       for (const ParameterId id : {weight_, bias_}) parameters.fix(id);
-    mean_ = parameters.add_buffer(prefix + "running_mean", {DType::kF32, shape}, 0);
-    variance_ = parameters.add_buffer(prefix + "running_var", {DType::kF32, shape}, 1);
-    batches_ = parameters.add_buffer(prefix + "num_batches_tracked", {DType::kI64, {}}, 0);
-    if (options_.sync) parameters.exchange_in_forward();
+    const auto add = [&](const char* name, const backends::TensorType& type, double initial) {
+      return parameters.add_buffer({.name = prefix + name, .type = type, .initial = initial, .moves = moves()});
+    };
+    mean_ = add("running_mean", {DType::kF32, shape}, 0);
+    variance_ = add("running_var", {DType::kF32, shape}, 1);
+    batches_ = add("num_batches_tracked", {DType::kI64, {}}, 0);
+    if (options_.sync && moves()) parameters.exchange_in_forward();
   }
 
   Value record(ForwardContext& context, Value x) const override {
@@ -137,7 +140,7 @@ class BatchNorm : public Module {
     const Value weight = options_.affine ? context.parameter(weight_) : Value(),
                 bias = options_.affine ? context.parameter(bias_) : Value();
     const Value raised = Autocast::raise(x);
-    if (!context.training || options_.frozen != FrozenNorm::kNothing)
+    if (!context.training || !moves())
       return normalised_by(x, context.buffer(mean_), context.buffer(variance_), weight, bias, options_.eps);
     check_count(context, x, options_.sync);
     const ChannelStatistics batch = options_.sync && context.ranks > 1 ? statistics_of(context, raised, sum_over_ranks)
@@ -157,6 +160,8 @@ class BatchNorm : public Module {
   std::string text() const override { return fmt::format("{}({})", type_, channels_); }
 
  private:
+  bool moves() const { return options_.frozen == FrozenNorm::kNothing; }
+
   void check_input(Value x) const {
     const int rank = x.shape().rank();
     const bool fits = dimensions_ == 1 ? rank == 2 || rank == 3 : rank == 4;

@@ -1,7 +1,7 @@
 // Norms with statistics over a batch or over groups of channels: torch.nn.BatchNorm1d, BatchNorm2d and GroupNorm.
 //
 // They are compositions of differentiable ops. Statistics and normalisation are computed in f32, whatever the precision
-// of autocast; the result has the dtype of x. docs/training.md, "Running statistics", states the rules.
+// of autocast; the result has the dtype of x. docs/running-statistics.md states the rules.
 #pragma once
 
 #include <cstdint>

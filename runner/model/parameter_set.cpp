@@ -57,10 +57,14 @@ void ParameterSet::check_new(std::string_view name) const {
             "model: two parameters are named {}", name);
 }
 
-BufferId ParameterSet::add_buffer(std::string name, const backends::TensorType& type, double initial) {
-  check_new(name);
-  model_buffers_.push_back({.name = std::move(name), .type = type, .initial = initial});
+BufferId ParameterSet::add_buffer(ModelBuffer buffer) {
+  check_new(buffer.name);
+  model_buffers_.push_back(std::move(buffer));
   return static_cast<BufferId>(model_buffers_.size() - 1);
+}
+
+bool ParameterSet::moves_buffers() const {
+  return std::ranges::any_of(model_buffers_, &ModelBuffer::moves);
 }
 
 ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, ParameterRole role) {
@@ -181,6 +185,12 @@ int64_t ParameterSet::trainable_elements() const {
   int64_t n = 0;
   for (const Parameter& parameter : parameters_)
     if (parameter.trainable) n += parameter.elements();
+  return n;
+}
+
+int64_t ParameterSet::buffer_elements() const {
+  int64_t n = 0;
+  for (const ModelBuffer& buffer : model_buffers_) n += buffer.type.shape.elements();
   return n;
 }
 

@@ -54,6 +54,7 @@ struct ModelBuffer {
   std::string name;           // as in a PyTorch state dict, such as "1.running_mean"
   backends::TensorType type;  // f32, or i64 for a count
   double initial = 0;
+  bool moves = true;  // whether a forward pass may replace it; false for a frozen norm
 
   bool is_count() const { return type.dtype == backends::DType::kI64; }
 };
@@ -70,7 +71,7 @@ class ParameterSet {
                   ParameterRole role = ParameterRole::kWeight);
 
   // Declares a buffer. Throws Error(kRun) if the name is already in use.
-  BufferId add_buffer(std::string name, const backends::TensorType& type, double initial);
+  BufferId add_buffer(ModelBuffer buffer);
 
   // Declares that the forward pass in training has collectives: batch statistics of all ranks.
   void exchange_in_forward() { exchanges_in_forward_ = true; }
@@ -96,10 +97,13 @@ class ParameterSet {
   const ModelBuffer* find_buffer(std::string_view name) const;
   // Buffers in the order in which modules declare them.
   std::span<const ModelBuffer> model_buffers() const { return model_buffers_; }
+  // Whether forward passes in training move any of them.
+  bool moves_buffers() const;
   const ModelBuffer& model_buffer(BufferId id) const { return model_buffers_[static_cast<size_t>(id)]; }
   std::span<const FlatBuffer> buffers() const { return buffers_; }
   int64_t elements() const;
   int64_t trainable_elements() const;
+  int64_t buffer_elements() const;
 
   // Returns the parameters of a buffer in order of their offsets.
   std::span<const ParameterId> in_buffer(int32_t buffer) const { return in_buffers_[static_cast<size_t>(buffer)]; }

@@ -241,15 +241,6 @@ void TrainLoop::check_weights() {
 
 // ---- failures ------------------------------------------------------------------------------------------------------
 
-namespace {
-
-// Whether a forward pass may have moved running statistics of the model, although its optimizer step has failed.
-bool moves_buffers(const Trainer& trainer) {
-  return !trainer.model().parameters.model_buffers().empty();
-}
-
-}  // namespace
-
 void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool untouched) {
   if (session_.recipe.train.on_nan == schema::OnNan::kSkip) {
     if (++state_.skipped == 1)
@@ -259,9 +250,10 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
   }
   state_.set_position(start.at);
   session_.trainer.counters.batches = start.batches;
-  // A step that updated nothing leaves the previous model on the device. It is saved if it was finite.
-  const bool is_whole =
-      untouched && !start.carries_gradients && state_.weights_agree && !moves_buffers(session_.trainer);
+  // A step that updated nothing leaves the previous model on the device. It is saved if it was finite. But the forward
+  // pass of the step has moved running statistics.
+  const bool is_whole = untouched && !start.carries_gradients && state_.weights_agree &&
+                        !session_.trainer.model().parameters.moves_buffers();
   try {
     if (step() > 0 && is_whole) callbacks_.call(&Callback::on_step_failed, "not finite", start);
   } catch (const Error&) {  // the thrown error reports it
@@ -276,8 +268,8 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
 // progress. Other ranks may still compute gradients; nothing has updated what rank 0 saves.
 void TrainLoop::keep_before(const StepStart& start) {
   const bool is_known = hooks_ == nullptr || start.hook.kept;
-  const bool is_whole =
-      !start.carries_gradients && state_.weights_agree && !is_local() && !moves_buffers(session_.trainer);
+  const bool is_whole = !start.carries_gradients && state_.weights_agree && !is_local() &&
+                        !session_.trainer.model().parameters.moves_buffers();
   if (step() == 0 || step() != start.steps || !is_known || !is_whole) return;
   state_.set_position(start.at);
   session_.trainer.counters.batches = start.batches;

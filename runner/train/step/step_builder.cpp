@@ -62,9 +62,15 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       loss_(loss_of(recipe.train, encoding)),
       inputs_(encoding.inputs()),
       buffers_of_optimizers_(optimizers.names.size()) {
-  RUN_CHECK(!exchanges_in_forward() || !recipe.train.local_sgd, ErrorKind::kRecipe,
-            "train.local_sgd cannot be combined with a batch norm that has statistics of all ranks (sync): the ranks "
-            "train on their own; remove sync or train.local_sgd");
+  const auto refuse = [&](bool is_set, const char* key, const char* why) {
+    RUN_CHECK(!is_set || !exchanges_in_forward(), ErrorKind::kRecipe,
+              "{0} cannot be combined with a batch norm that has statistics of all ranks (sync): {1}; remove sync or "
+              "{0}",
+              key, why);
+  };
+  refuse(recipe.train.local_sgd.has_value(), "train.local_sgd", "each rank trains on its own");
+  refuse(recipe.train.auto_batch_size, "train.auto_batch_size",
+         "ranks could divide their batches into different numbers of micro-batches");
   for (int32_t b = 0; b < std::ssize(model.parameters.buffers()); ++b) {
     if (model.parameters.buffers()[static_cast<size_t>(b)].group < 0) continue;
     trained_buffers_.push_back(b);
@@ -175,7 +181,7 @@ bool StepBuilder::exchanges_in_forward() const {
 }
 
 std::optional<nn::CountedSamples> StepBuilder::counted_in(const data::Batch& batch) const {
-  if (model_.parameters.model_buffers().empty() || batch.repeats == 0) return std::nullopt;
+  if (!model_.parameters.moves_buffers() || batch.repeats == 0) return std::nullopt;
   return nn::CountedSamples{.own = batch.real(), .all = batch.samples};
 }
 
