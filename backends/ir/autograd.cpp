@@ -65,7 +65,8 @@ std::vector<char> fixed_in_step(const Program& program, ValueId last) {
   return fixed;
 }
 
-// Copies of the recomputed nodes of a Program, recorded block by block from the last to the first.
+// Copies of the recomputed nodes of a Program, recorded block by block from the last to the first. A collective takes
+// place once.
 class Recomputation {
  public:
   Recomputation(Program& program, ValueId last)
@@ -96,7 +97,8 @@ class Recomputation {
   void copy(const NodeRange& block, Value after) {
     std::map<ValueId, ValueId> outside;
     for (ValueId id = block.first; id < block.end; ++id) {
-      RUN_ASSERT(program_.node(id).op != Op::kInput && !is_collective(program_.node(id).op));
+      RUN_ASSERT(program_.node(id).op != Op::kInput);
+      if (is_collective(program_.node(id).op)) continue;  // its result is kept
       program_.set_origin(program_.node(id).origin);
       std::vector<ValueId> operands(program_.operands(id).begin(), program_.operands(id).end());
       for (ValueId& operand : operands) {

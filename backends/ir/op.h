@@ -65,9 +65,14 @@ constexpr bool is_collective(Op op) {
 }
 
 // What a collective reduces, for messages.
-enum class Subject : uint8_t { kGradients, kLoss };
+enum class Subject : uint8_t { kGradients, kLoss, kStatistics };
 constexpr std::string_view name_of(Subject subject) {
-  return subject == Subject::kGradients ? "gradients" : "the loss";
+  switch (subject) {
+    case Subject::kGradients: return "gradients";
+    case Subject::kLoss: return "the loss";
+    case Subject::kStatistics: return "batch statistics";
+  }
+  return {};
 }
 
 }  // namespace runner::backends

@@ -86,7 +86,9 @@ class Translation {
 
   std::string add_weight(const OnnxWeight& weight) {
     const bool is_taken =
-        weight.name == model_.output || std::ranges::count(program_.inputs(), weight.name, &backends::Input::name) > 0;
+        weight.name == model_.output || std::ranges::any_of(program_.inputs(), [&](const backends::Input& input) {
+          return input.name == weight.name && input.kind != backends::InputKind::kState;
+        });
     RUN_CHECK(!is_taken, ErrorKind::kUsage,
               "a parameter and an input or output of the model have the name {}; rename the parameter", weight.name);
     return graph_.tensor(weight.name, backends::DType::kF32, weight.shape.dims(),

@@ -20,15 +20,6 @@ using backends::DType;
 using backends::Op;
 using backends::Shape;
 
-// Returns the option as a tensor; unset if it is missing.
-Value tensor_option(lua_State* state, const OptionTable& options, const char* name) {
-  if (!options.push(name)) return {};
-  if (!is_tensor(state, -1)) bad_option(state, name, "a tensor");
-  const Value tensor = tensor_argument(state, lua_gettop(state));
-  lua_pop(state, 1);
-  return tensor;
-}
-
 // A mask as numbers to add to scores of a dtype. `hides`: of nn::additive_mask(), for a bool mask.
 Value additive(Value mask, DType dtype, bool hides) {
   return mask.dtype() == DType::kBool ? nn::additive_mask(mask, dtype, hides) : ops::cast(mask, dtype);

@@ -21,6 +21,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
+#include "runner/model/norms.h"
 
 namespace runner::lua {
 namespace {
@@ -66,6 +67,46 @@ int layer_norm(lua_State* state) {
 int rms_norm_module(lua_State* state) {
   const int64_t width = size_argument(state, 1);
   return push_made(state, nn::rms_norm(width, number_argument(state, 2, nn::kRmsNormEpsilon)));
+}
+
+// PyTorch's None is false here, because nil is an option that is missing.
+std::optional<double> momentum_option(lua_State* state, const OptionTable& options) {
+  const nn::BatchNormOptions defaults;
+  if (!options.push("momentum")) return defaults.momentum;
+  const bool is_number = lua_type(state, -1) == LUA_TNUMBER;
+  const double momentum = is_number ? lua_tonumber(state, -1) : 0;
+  if (is_number ? !(momentum >= 0 && momentum <= 1) : !lua_isboolean(state, -1) || lua_toboolean(state, -1))
+    bad_option(state, "momentum", "a number from 0 to 1, or false for the plain mean over batches");
+  lua_pop(state, 1);
+  return is_number ? std::optional(momentum) : std::nullopt;
+}
+
+nn::FrozenNorm frozen_option(lua_State* state, const OptionTable& options) {
+  const std::string frozen = options.text("frozen", "");
+  RUN_CHECK(frozen.empty() || frozen == "statistics" || frozen == "all", ErrorKind::kRun,
+            "{}: frozen is '{}', expected statistics or all", called_as(state), frozen);
+  return frozen.empty()           ? nn::FrozenNorm::kNothing
+         : frozen == "statistics" ? nn::FrozenNorm::kStatistics
+                                  : nn::FrozenNorm::kAll;
+}
+
+template <int dimensions>
+int batch_norm_module(lua_State* state) {
+  const int64_t channels = size_argument(state, 1);
+  const OptionTable options(state, 2, {"eps", "momentum", "affine", "sync", "frozen"});
+  return push_made(state, nn::batch_norm(channels, dimensions,
+                                         {.eps = options.number("eps", nn::kNormEpsilon),
+                                          .momentum = momentum_option(state, options),
+                                          .affine = options.flag("affine", true),
+                                          .sync = options.flag("sync", false),
+                                          .frozen = frozen_option(state, options)}));
+}
+
+int group_norm_module(lua_State* state) {
+  const int64_t groups = size_argument(state, 1), channels = size_argument(state, 2);
+  const OptionTable options(state, 3, {"eps", "affine"});
+  return push_made(
+      state, nn::group_norm(groups, channels, options.number("eps", nn::kNormEpsilon), options.flag("affine", true)));
 }
 
 int multihead_attention(lua_State* state) {
@@ -184,6 +225,13 @@ constexpr ModuleFunction kModules[] = {
      "Layer normalization over the last axis, with weight and bias."},
     {"RMSNorm", bound<rms_norm_module>, "nn.RMSNorm(width [, eps])",
      "x divided by the root of its mean square over the last axis, times weight."},
+    {"BatchNorm1d", bound<batch_norm_module<1>>, "nn.BatchNorm1d(channels [, {eps, momentum, affine, sync, frozen}])",
+     "Batch normalization of (B, C) or (B, C, L); momentum 0.1, or false for the plain mean over batches; sync = true: "
+     "statistics of all ranks; frozen: \"statistics\" or \"all\"."},
+    {"BatchNorm2d", bound<batch_norm_module<2>>, "nn.BatchNorm2d(channels [, {eps, momentum, affine, sync, frozen}])",
+     "The same for (B, C, H, W)."},
+    {"GroupNorm", bound<group_norm_module>, "nn.GroupNorm(groups, channels [, {eps, affine}])",
+     "Normalization of each group of channels of a sample, with weight and bias."},
     {"MultiheadAttention", bound<multihead_attention>,
      "nn.MultiheadAttention(width, heads [, {dropout = 0, bias = true}])",
      "attention(query, key, value [, {key_padding_mask, attn_mask, is_causal}]) of sequences (B, T, width)."},
@@ -331,8 +379,14 @@ int module_field(lua_State* state) {
     push_tensor(state, recording_of(state, "a parameter", kTieHint).forward().parameter(id));
     return 1;
   }
+  for (const auto& [own, id] : module.own_buffers()) {
+    if (own != name) continue;
+    push_tensor(state, recording_of(state, "a buffer").forward().buffer(id));
+    return 1;
+  }
   std::vector<std::string> names;
   for (const auto& [own, id] : module.own_parameters()) names.push_back(own);
+  for (const auto& [own, id] : module.own_buffers()) names.push_back(own);
   fail_unknown("the module has no", name, names, names.empty() ? "it has no parameters; call it: module(x)" : "");
 }
 

@@ -396,6 +396,12 @@ constexpr TensorFunction kTensorFunctions[] = {
      "Logarithm of softmax."},
     {"rms_norm", bound<rms_norm>, false, true, "nn.rms_norm(x, weight [, eps])",
      "x divided by the root of its mean square over the last axis, times weight."},
+    {"batch_norm", bound<functions::batch_norm>, false, true,
+     "nn.batch_norm(x, running_mean, running_var [, {weight, bias, training, eps}])",
+     "x (B, C, ...) normalized per channel: by the running statistics, or with training by those of the batch, which "
+     "moves no statistics."},
+    {"group_norm", bound<functions::group_norm>, false, true, "nn.group_norm(x, groups [, {weight, bias, eps}])",
+     "x (B, C, ...) normalized per sample and group of channels."},
     {"scaled_dot_product_attention", bound<functions::scaled_dot_product_attention>, false, true,
      "nn.scaled_dot_product_attention(q, k, v [, {attn_mask, dropout_p, is_causal, scale}])",
      "Attention of q (B, H, T, D) over k and v (B, G, S, D), H a multiple of G; a bool mask is true for keys to see."},

@@ -92,6 +92,14 @@ Shape shape_from(lua_State* state, int first) {
   return Shape(integers_from(state, first).span());
 }
 
+Value tensor_option(lua_State* state, const OptionTable& options, const char* name) {
+  if (!options.push(name)) return {};
+  if (!is_tensor(state, -1)) bad_option(state, name, "a tensor");
+  const Value tensor = tensor_argument(state, lua_gettop(state));
+  lua_pop(state, 1);
+  return tensor;
+}
+
 DType dtype_of(lua_State* state, int index) {
   const std::string_view requested = text_argument(state, index);
   std::vector<std::string_view> names;

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/recording.h"
 #include "schema/base/error.h"
 
@@ -45,6 +46,9 @@ Integers integers_from(lua_State* state, int first);
 // Like integers_from(), but reads axes of x with the conversion of axis_of().
 Integers axes_from(lua_State* state, int first, Value x);
 backends::Shape shape_from(lua_State* state, int first);
+
+// Returns the option as a tensor; unset if it is missing.
+Value tensor_option(lua_State* state, const OptionTable& options, const char* name);
 
 // Reads the name of a dtype: "f32", "i64", ….
 backends::DType dtype_of(lua_State* state, int index);

@@ -66,6 +66,10 @@ namespace functions {
 int scaled_dot_product_attention(lua_State* state);
 // (x, positions [, theta])
 int rotary(lua_State* state);
+// (x, running_mean, running_var [, {weight, bias, training, eps}]). In training the means may be nil.
+int batch_norm(lua_State* state);
+// (x, groups [, {weight, bias, eps}])
+int group_norm(lua_State* state);
 
 }  // namespace functions
 

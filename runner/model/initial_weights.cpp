@@ -42,22 +42,33 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
   const std::string& path = source.path;
   for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});
   rename(source);
-  for (const Parameter& parameter : parameters.parameters()) {
-    const Entry* const entry = find(parameter.name);
-    if (entry == nullptr && !source.is_of_hook && is_of_adapter(parameter.name)) continue;
-    RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path,
-              parameter.name, parameter.shape.to_string(), names_text(), prefix_hint(source, parameter.name));
-    const formats::NamedTensor* const tensor = entry->tensor;
-    const std::string name = full_name(parameter.name, *tensor);
-    RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", caller,
-              parameter.shape.to_string(), name, path, tensor->shape.to_string());
-    RUN_CHECK(tensor->dtype && backends::is_float(*tensor->dtype), ErrorKind::kData,
-              "{}: expected floats in {} in {}, got {}", caller, name, path, tensor->type);
-  }
+  const auto check = [&](const std::string& name, const Shape& shape, bool is_count) {
+    const Entry* const entry = find(name);
+    RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path, name,
+              shape.to_string(), names_text(), prefix_hint(source, name));
+    check_tensor(source, *entry, shape, is_count);
+  };
+  for (const Parameter& parameter : parameters.parameters())
+    if (find(parameter.name) != nullptr || source.is_of_hook || !is_of_adapter(parameter.name))
+      check(parameter.name, parameter.shape, /*is_count=*/false);
+  for (const ModelBuffer& buffer : parameters.model_buffers())
+    if (find(buffer.name) != nullptr || !buffer.is_count()) check(buffer.name, buffer.type.shape, buffer.is_count());
   for (const Entry& entry : entries_)
-    RUN_CHECK(std::ranges::find(parameters.parameters(), entry.name, &Parameter::name) != parameters.parameters().end(),
-              ErrorKind::kData, "{}: {} has a tensor {}, which the model does not have", caller, path,
+    RUN_CHECK(parameters.find(entry.name) != nullptr || parameters.find_buffer(entry.name) != nullptr, ErrorKind::kData,
+              "{}: {} has a tensor {}, which the model does not have", caller, path,
               full_name(entry.name, *entry.tensor));
+}
+
+void InitialWeights::check_tensor(const WeightSource& source, const Entry& entry, const Shape& shape,
+                                  bool is_count) const {
+  const formats::NamedTensor& tensor = *entry.tensor;
+  const std::string name = full_name(entry.name, tensor);
+  RUN_CHECK(tensor.shape == shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", reader_of(source),
+            shape.to_string(), name, source.path, tensor.shape.to_string());
+  const bool fits =
+      tensor.dtype && (is_count ? *tensor.dtype == backends::DType::kI64 : backends::is_float(*tensor.dtype));
+  RUN_CHECK(fits, ErrorKind::kData, "{}: expected {} in {} in {}, got {}", reader_of(source),
+            is_count ? "I64" : "floats", name, source.path, tensor.type);
 }
 
 // ---- pretrained models ----------------------------------------------------------------------------------------------
@@ -197,6 +208,21 @@ bool InitialWeights::read(const Parameter& parameter, std::span<float> values, i
         static_cast<float>(backends::load_element(*tensor.dtype, tensor.bytes.data() + static_cast<size_t>(at) * size));
   }
   return true;
+}
+
+std::vector<std::byte> InitialWeights::contents_of(const ModelBuffer& buffer) const {
+  const Entry* const entry = file_ ? find(buffer.name) : nullptr;
+  const size_t size = backends::size_of(buffer.type.dtype);
+  std::vector<std::byte> contents(buffer.type.bytes());
+  for (size_t at = 0; at < contents.size(); at += size) {
+    double value = buffer.initial;
+    if (entry != nullptr) {
+      const backends::DType dtype = *entry->tensor->dtype;
+      value = backends::load_element(dtype, entry->tensor->bytes.data() + at / size * backends::size_of(dtype));
+    }
+    backends::store_element(buffer.type.dtype, value, contents.data() + at);
+  }
+  return contents;
 }
 
 Sha256Digest InitialWeights::digest() const {

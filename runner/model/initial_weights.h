@@ -51,8 +51,9 @@ struct PretrainedReport {
 class InitialWeights {
  public:
   InitialWeights();  // no file
-  // Throws Error(kData) naming the file if a parameter is missing or has another shape, if a tensor does not belong to
-  // the model, if a rename matches no name, or if renames make two names equal.
+  // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if a tensor does
+  // not belong to the model, if a rename matches no name, or if renames make two names equal. A count may be missing,
+  // as in PyTorch: files of old versions have none.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
   // Throws Error(kData) or Error(kRecipe) naming the file.
@@ -64,6 +65,8 @@ class InitialWeights {
   // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file, or none for
   // this parameter.
   bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
+  // Returns the contents of a buffer: those in the file, converted to its type, else its initial value.
+  std::vector<std::byte> contents_of(const ModelBuffer& buffer) const;
   // Returns a digest of the values of all parameters, as they are in the file.
   Sha256Digest digest() const;
   // Null without a pretrained model.
@@ -76,6 +79,7 @@ class InitialWeights {
     bool is_transposed = false;  // the file has (in, out) instead of (out, in)
   };
 
+  void check_tensor(const WeightSource& source, const Entry& entry, const backends::Shape& shape, bool is_count) const;
   void rename(const WeightSource& source);
   const Entry* find(std::string_view name) const;
   std::string names_text() const;  // of the tensors after the renames so far, for messages

@@ -51,6 +51,7 @@ struct Autocast {
 };
 
 inline constexpr ParameterId kNoParameter = -1;  // id in a module that has not been declared
+inline constexpr BufferId kNoBuffer = -1;
 
 // Values that the host passes to a Program at each execution, in the order of the Program's inputs and of tracing.
 struct HostValues {
@@ -74,20 +75,31 @@ struct ModelInput {
   Value value;  // (B, …) f32, or i64 ids
 };
 
+// Numbers of samples of a training batch that are not padding: on this rank, and on all ranks of the step.
+struct CountedSamples {
+  int64_t own = 0, all = 0;
+  bool operator==(const CountedSamples&) const = default;
+};
+
 class KeyCache;  // key_cache.h
 
 // Context of recording a model once.
 struct ForwardContext {
   backends::Program& program;
   std::span<const Value> parameters = {};   // f32, indexed by ParameterId
+  std::span<Value> buffers = {};            // current values, indexed by BufferId; update_buffer() replaces them
   std::span<const ModelInput> inputs = {};  // of the batch; empty if there is none
   Autocast mixed = {};                      // mixed precision of the recipe
   Autocast autocast = {};                   // currently active: `mixed` or none
   bool training = false;
-  Value dropout_key = {};      // (2) i64 {seed, epoch}; only if `training`
-  Value sample_ids = {};       // (B) i64
-  Value draw_key = {};         // (2) i64, for random tensors
-  Value mask = {};             // (B) f32, 0 for a padding sample; only if a batch of this step has padding, on any rank
+  Value dropout_key = {};  // (2) i64 {seed, epoch}; only if `training`
+  Value sample_ids = {};   // (B) i64
+  Value draw_key = {};     // (2) i64, for random tensors
+  Value mask = {};         // (B) f32, 0 for a padding sample; only if a batch of this step has padding, on any rank
+  // Samples that count in batch statistics. Only in training, if some samples of the step are padding on any rank.
+  std::optional<CountedSamples> counted = {};
+  Value counted_mask = {};     // (B) f32, 0 for a padding sample; if `counted` is set
+  int64_t ranks = 1;           // ranks whose batches are one optimizer step
   int64_t dropout_layers = 0;  // number of dropout layers recorded so far; numbers the next one
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.
@@ -107,6 +119,19 @@ struct ForwardContext {
         static_cast<size_t>(id) < parameters.size(), ErrorKind::kRun,
         "the module is not part of the model, so its parameters are not trained; return it from the hook entry model");
     return parameters[static_cast<size_t>(id)];
+  }
+  // Throws Error(kRun) if the recording does not have this buffer.
+  Value buffer(BufferId id) const {
+    RUN_CHECK(static_cast<size_t>(id) < buffers.size(), ErrorKind::kRun,
+              "the module is not part of the model, so its running statistics are not kept; return it from the hook "
+              "entry model");
+    return buffers[static_cast<size_t>(id)];
+  }
+  // Sets the value that the buffer has after this forward pass, once the whole Program has run. Only in training.
+  // `value`: of the buffer's type.
+  void update_buffer(BufferId id, Value value) {
+    RUN_ASSERT(training && value.type() == buffer(id).type());
+    buffers[static_cast<size_t>(id)] = value;
   }
 };
 
@@ -130,6 +155,8 @@ class Module {
   std::pair<ParameterId, ParameterId> declared() const { return {first_, end_}; }
   // Own parameters by name, such as "weight" and "bias". Call it after declare().
   virtual std::vector<std::pair<std::string, ParameterId>> own_parameters() const { return {}; }
+  // Own buffers by name, such as "running_mean". Call it after declare().
+  virtual std::vector<std::pair<std::string, BufferId>> own_buffers() const { return {}; }
   // Members of nn.Sequential in order; empty for other modules.
   virtual std::span<const ModulePtr> members() const { return {}; }
 

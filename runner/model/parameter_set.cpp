@@ -52,9 +52,23 @@ bool selects(std::string_view pattern, const Parameter& parameter) {
   return matches(pattern, parameter.name);
 }
 
+void ParameterSet::check_new(std::string_view name) const {
+  RUN_CHECK(find(name) == nullptr && find_buffer(name) == nullptr, ErrorKind::kRun,
+            "model: two parameters are named {}", name);
+}
+
+BufferId ParameterSet::add_buffer(ModelBuffer buffer) {
+  check_new(buffer.name);
+  model_buffers_.push_back(std::move(buffer));
+  return static_cast<BufferId>(model_buffers_.size() - 1);
+}
+
+bool ParameterSet::moves_buffers() const {
+  return std::ranges::any_of(model_buffers_, &ModelBuffer::moves);
+}
+
 ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, ParameterRole role) {
-  RUN_CHECK(std::none_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; }),
-            ErrorKind::kRun, "model: two parameters are named {}", name);
+  check_new(name);
   parameters_.push_back({.name = std::move(name), .shape = shape, .init = init, .role = role});
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
@@ -156,6 +170,11 @@ const Parameter* ParameterSet::find(std::string_view name) const {
   return found == parameters_.end() ? nullptr : &*found;
 }
 
+const ModelBuffer* ParameterSet::find_buffer(std::string_view name) const {
+  const auto found = std::ranges::find(model_buffers_, name, &ModelBuffer::name);
+  return found == model_buffers_.end() ? nullptr : &*found;
+}
+
 int64_t ParameterSet::elements() const {
   int64_t n = 0;
   for (const Parameter& parameter : parameters_) n += parameter.elements();
@@ -166,6 +185,12 @@ int64_t ParameterSet::trainable_elements() const {
   int64_t n = 0;
   for (const Parameter& parameter : parameters_)
     if (parameter.trainable) n += parameter.elements();
+  return n;
+}
+
+int64_t ParameterSet::buffer_elements() const {
+  int64_t n = 0;
+  for (const ModelBuffer& buffer : model_buffers_) n += buffer.type.shape.elements();
   return n;
 }
 

@@ -47,6 +47,20 @@ struct FlatBuffer {
 
 using ParameterId = int32_t;
 
+// A value of the model that no optimizer updates, but that a forward pass in training may replace, such as the running
+// mean of a batch norm: a buffer of a PyTorch state dict. It is no parameter: it has no gradient, no flat buffer and no
+// optimizer group, and patterns do not select it.
+struct ModelBuffer {
+  std::string name;           // as in a PyTorch state dict, such as "1.running_mean"
+  backends::TensorType type;  // f32, or i64 for a count
+  double initial = 0;
+  bool moves = true;  // whether a forward pass may replace it; false for a frozen norm
+
+  bool is_count() const { return type.dtype == backends::DType::kI64; }
+};
+
+using BufferId = int32_t;
+
 // Whether a pattern selects a parameter: a name with * and ?, or one of the words `norms` and `biases`.
 bool selects(std::string_view pattern, const Parameter& parameter);
 
@@ -55,6 +69,13 @@ class ParameterSet {
   // Declares a parameter. Throws Error(kRun) if the name is already in use.
   ParameterId add(std::string name, const backends::Shape& shape, Initialiser init,
                   ParameterRole role = ParameterRole::kWeight);
+
+  // Declares a buffer. Throws Error(kRun) if the name is already in use.
+  BufferId add_buffer(ModelBuffer buffer);
+
+  // Declares that the forward pass in training has collectives: batch statistics of all ranks.
+  void exchange_in_forward() { exchanges_in_forward_ = true; }
+  bool exchanges_in_forward() const { return exchanges_in_forward_; }
 
   // Gives linear layers that are declared from now on adapters where `lora` selects them (lora.h).
   void adapt(schema::Lora lora) { lora_ = std::move(lora); }
@@ -73,14 +94,22 @@ class ParameterSet {
   const Parameter& operator[](ParameterId id) const { return parameters_[static_cast<size_t>(id)]; }
   // Null if there is no parameter of this name.
   const Parameter* find(std::string_view name) const;
+  const ModelBuffer* find_buffer(std::string_view name) const;
+  // Buffers in the order in which modules declare them.
+  std::span<const ModelBuffer> model_buffers() const { return model_buffers_; }
+  // Whether forward passes in training move any of them.
+  bool moves_buffers() const;
+  const ModelBuffer& model_buffer(BufferId id) const { return model_buffers_[static_cast<size_t>(id)]; }
   std::span<const FlatBuffer> buffers() const { return buffers_; }
   int64_t elements() const;
   int64_t trainable_elements() const;
+  int64_t buffer_elements() const;
 
   // Returns the parameters of a buffer in order of their offsets.
   std::span<const ParameterId> in_buffer(int32_t buffer) const { return in_buffers_[static_cast<size_t>(buffer)]; }
 
  private:
+  void check_new(std::string_view name) const;
   std::vector<ParameterId> in_order_of(std::span<const std::string> names) const;
   std::vector<ParameterId> find_in_buffer(int32_t buffer) const;
   void check_used(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
@@ -88,6 +117,8 @@ class ParameterSet {
 
   std::optional<schema::Lora> lora_;
   std::vector<Parameter> parameters_;
+  std::vector<ModelBuffer> model_buffers_;
+  bool exchanges_in_forward_ = false;
   std::vector<FlatBuffer> buffers_;
   std::vector<std::vector<ParameterId>> in_buffers_;  // in_buffer() by buffer
 };

@@ -15,6 +15,8 @@ using schema::OptimizerType;
 
 constexpr std::string_view kAverageScalar = "average_rate";
 
+}  // namespace
+
 double average_rate(const WeightAverage& average, double step) {
   const double later = step - static_cast<double>(average.start);
   if (later <= 0) return 1;
@@ -32,11 +34,12 @@ Value average_rate(const WeightAverage& average, Value step) {
   return from_start(ops::where(ops::eq(count, whole), ops::div(1.0, ops::add(count, 1.0)), zero));
 }
 
-// With a rate of 1 or 0 this is exactly one of the two.
-Value averaged(Value average, Value parameters, Value rate) {
+Value averaged(Value average, Value value, Value rate) {
   const Value kept = ops::mul(average, ops::sub(1.0, rate));
-  return ops::add(kept, ops::mul(parameters, rate));
+  return ops::add(kept, ops::mul(value, rate));
 }
+
+namespace {
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,12 @@ struct WeightAverage {
   int64_t start = 1, every = 1;  // updates
 };
 
+// Returns the rate of update `step`, counted from 1. Recorded: () f64, of a number () f64.
+double average_rate(const WeightAverage& average, double step);
+Value average_rate(const WeightAverage& average, Value step);
+// (1 − rate) average + rate value. With a rate of 1 or 0 this is exactly one of the two.
+Value averaged(Value average, Value value, Value rate);
+
 // Update rule of a parameter group.
 struct Rule {
   schema::OptimizerType type = schema::OptimizerType::kSgd;

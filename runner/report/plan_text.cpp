@@ -271,6 +271,8 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
   if (frozen > 0) weights += fmt::format(", {} frozen", frozen);
+  if (const int64_t buffers = parameters.buffer_elements(); buffers > 0)
+    weights += fmt::format("; {} in buffers, such as running statistics", count_text(buffers, "number"));
 
   KeyValueTable facts;
   add_plan(facts, session.plan);
@@ -306,6 +308,7 @@ std::string plan_document(const train::Session& session, const PlanForecast& for
                        {"evaluation", evaluation_json(session)},
                        {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
+                       {"buffers", parameters.buffer_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
                        {"predicted_memory", predicted_memory_json(forecast)},
                        {"predicted_time", time ? device_time_json(*time) : json::Value()},

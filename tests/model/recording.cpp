@@ -1,5 +1,7 @@
 #include "tests/model/recording.h"
 
+#include <algorithm>
+
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "backends/tensor/float16.h"
@@ -14,6 +16,9 @@ Recording::Recording(Module& module, Autocast autocast, const std::optional<sche
     : module_(module), autocast_(autocast) {
   if (lora) parameters_.adapt(*lora);
   module_.declare(parameters_, "");
+  for (const ModelBuffer& buffer : parameters_.model_buffers())
+    buffer_values_.push_back(
+        input(buffer.type, std::vector<double>(static_cast<size_t>(buffer.type.shape.elements()), buffer.initial)));
 }
 
 void Recording::set_parameter(const std::vector<double>& values) {
@@ -35,12 +40,15 @@ Value Recording::forward(Value x, bool training, const std::vector<double>& samp
   RUN_ASSERT(parameter_values_.size() == parameters_.parameters().size());
   ForwardContext context{.program = program_,
                          .parameters = parameter_values_,
+                         .buffers = buffer_values_,
                          .inputs = inputs,
                          .mixed = autocast_,
                          .autocast = autocast_,
                          .training = training,
                          .dropout_key = {},
-                         .sample_ids = {}};
+                         .sample_ids = {},
+                         .counted = training ? counted_ : std::nullopt,
+                         .counted_mask = counted_mask_};
   if (training) {
     context.dropout_key = input({DType::kI64, Shape{2}}, {7, 0});
     context.sample_ids = input({DType::kI64, Shape{std::ssize(sample_ids)}}, sample_ids);
@@ -48,8 +56,14 @@ Value Recording::forward(Value x, bool training, const std::vector<double>& samp
   return module_.forward(context, x);
 }
 
-std::vector<Value> Recording::gradients(Value root, Value seed) {
-  return backends::differentiate(root, seed, parameter_values_);
+void Recording::set_padding(const std::vector<double>& mask) {
+  const auto count = static_cast<int64_t>(mask.size() - static_cast<size_t>(std::ranges::count(mask, 0.0)));
+  counted_ = CountedSamples{count, count};
+  counted_mask_ = input({DType::kF32, Shape{std::ssize(mask)}}, mask);
+}
+
+std::vector<Value> Recording::gradients(Value root, Value seed, const std::vector<Value>& wrt) {
+  return backends::differentiate(root, seed, wrt);
 }
 
 std::vector<std::vector<double>> Recording::run(const std::vector<Value>& values) {

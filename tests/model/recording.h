@@ -21,13 +21,19 @@ class Recording {
   // before forward().
   void set_parameter(const std::vector<double>& values);
   Value input(const backends::TensorType& type, const std::vector<double>& values);
+  // Padding of the next forward passes, in training: 0 in `mask` for each padding sample.
+  void set_padding(const std::vector<double>& mask);
 
   // Records the module. `sample_ids`: for dropout, whose key is {seed 7, epoch 0}.
   // `inputs`: in addition to x.
   Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {},
                 std::span<const ModelInput> inputs = {});
-  // Records the gradients of Σ root · seed with respect to each parameter.
-  std::vector<Value> gradients(Value root, Value seed);
+  // Records the gradients of Σ root · seed with respect to each parameter, or to each of `wrt`.
+  std::vector<Value> gradients(Value root, Value seed) { return gradients(root, seed, parameter_values_); }
+  std::vector<Value> gradients(Value root, Value seed, const std::vector<Value>& wrt);
+  const std::vector<Value>& parameter_values() const { return parameter_values_; }
+  // The buffers after the forward passes so far.
+  const std::vector<Value>& buffers() const { return buffer_values_; }
 
   // Runs the Program and returns the elements of `values`.
   std::vector<std::vector<double>> run(const std::vector<Value>& values);
@@ -37,7 +43,9 @@ class Recording {
   const Autocast autocast_;
   ParameterSet parameters_;
   backends::Program program_;
-  std::vector<Value> parameter_values_;
+  std::vector<Value> parameter_values_, buffer_values_;
+  std::optional<CountedSamples> counted_;
+  Value counted_mask_;
   std::vector<std::vector<std::byte>> inputs_;
 };
 

@@ -110,7 +110,7 @@ TEST(StepBuilder, TokensAndLabelsOfTokensAreIndependent) {
       encoding.sequence = sequence;
       const StepFixture steps(recipe, encoding);
       backends::Program program;
-      const StepFrame frame = steps.builder.begin(program, {.batch = 2});
+      StepFrame frame = steps.builder.begin(program, {.batch = 2});
       nn::HostValues host;
       nn::ForwardContext forward = steps.builder.forward_of(program, frame, true, host);
       EXPECT_EQ(frame.features().dtype(), vocabulary > 0 ? DType::kI64 : DType::kF32);

@@ -18,6 +18,7 @@ namespace runner::train {
 struct TestEntries {
   std::function<void(CustomLoop& loop, HookRun& run)> train = nullptr;
   std::function<Optimizers()> optimizers = nullptr;
+  std::function<nn::ModulePtr()> model = nullptr;
   std::function<std::shared_ptr<data::Transform>()> transform = nullptr;
 };
 
@@ -29,12 +30,18 @@ class TestHooks : public Hooks {
   bool has(HookEntry entry) const override {
     switch (entry) {
       case HookEntry::kTrain: return entries_.train != nullptr;
+      case HookEntry::kModel: return entries_.model != nullptr;
       case HookEntry::kOptimizers: return entries_.optimizers != nullptr;
       case HookEntry::kTransform: return entries_.transform != nullptr;
       default: return false;
     }
   }
   Optimizers optimizers(const nn::Model&, const data::Encoding&) override { return entries_.optimizers(); }
+  nn::Model model(const data::Encoding&) override {
+    nn::Model model{.module = entries_.model(), .parameters = {}};
+    model.module->declare(model.parameters, "");
+    return model;
+  }
   void train(CustomLoop& loop) override { entries_.train(loop, *run_); }
   std::shared_ptr<data::Transform> transform() override { return entries_.transform ? entries_.transform() : nullptr; }
   void attach(HookRun* run) override { run_ = run; }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Attribute kAllReduceAttributes[] = {
     {"reduction", Type::kInt, one_of(static_cast<int64_t>(Reduction::kMax) + 1), kAlways, kValue, "", ""},
-    {"subject", Type::kInt, one_of(static_cast<int64_t>(Subject::kLoss) + 1), kAlways, kValue, "", ""},
+    {"subject", Type::kInt, one_of(static_cast<int64_t>(Subject::kStatistics) + 1), kAlways, kValue, "", ""},
 };
 
 TensorType all_reduce_type(Query q) {

@@ -80,6 +80,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
     if (!weights_.read(parameter, values, begin))
       nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, begin);
   });
+  write_buffers(weights_);
   write_initial_qs();
   if (are_shared()) ranks_->barrier({"initial weights", 1});
 }
@@ -142,6 +143,14 @@ void DeviceArrays::write_parameters(const ValuesOf& values_of) {
   }
 }
 
+void DeviceArrays::write_buffers(const nn::InitialWeights& weights) {
+  for (nn::BufferId id = 0; id < std::ssize(parameters_.model_buffers()); ++id) {
+    const std::vector<std::byte> contents = weights.contents_of(parameters_.model_buffer(id));
+    for (const int32_t array : std::set{layout_.find(ArrayRole::kBuffer, 0, id), layout_.evaluated_buffer(id)})
+      write(array, contents);
+  }
+}
+
 void DeviceArrays::write_initial_qs() {
   for (const DeviceArray& array : layout_.arrays()) {
     if (array.role != ArrayRole::kCompression || array.index != kQs) continue;
@@ -186,7 +195,20 @@ void DeviceArrays::write_weights(const nn::InitialWeights& weights, const backen
   write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
     weights.read(parameter, values, begin);
   });
+  write_buffers(weights);
   if (are_shared()) ranks_->barrier(site);
+}
+
+void DeviceArrays::share_buffers(const backends::Site& site) {
+  if (ranks_ == nullptr || parameters_.model_buffers().empty()) return;
+  const backends::ModelPause pause = pause_model();
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!array.is_of_model_buffer()) continue;
+    std::vector<std::byte> contents = read(static_cast<int32_t>(i));
+    ranks_->broadcast(array.type, contents, /*root=*/0, site);
+    write(static_cast<int32_t>(i), contents);
+  }
 }
 
 std::array<double, 2> DeviceArrays::logged_sums() const {

@@ -80,8 +80,13 @@ class DeviceArrays {
   void write(int32_t array, std::span<const std::byte> contents);
   bool writes(const DeviceArray& array) const;
 
-  // Replaces the weights, and the average that evaluations use. Collective if the ranks share one copy.
+  // Replaces the weights and the buffers of the model, and the averages that evaluations use. Collective if the ranks
+  // share one copy.
   void write_weights(const nn::InitialWeights& weights, const backends::Site& site);
+
+  // Gives all ranks the buffers of rank 0, and their averages. Call before they are read in an evaluation: in training
+  // each rank moves its own. Collective; does nothing for a single process or a model without buffers.
+  void share_buffers(const backends::Site& site);
 
   // While the returned object exists, the device model ignores reads and writes.
   backends::ModelPause pause_model() const { return backends::ModelPause(device_); }
@@ -156,6 +161,8 @@ class DeviceArrays {
   // `values_of`: writes the values of the elements of a parameter from `begin` on.
   using ValuesOf = std::function<void(const nn::Parameter& parameter, std::span<float> values, int64_t begin)>;
   void write_parameters(const ValuesOf& values_of);
+  // `weights`: without a value of a buffer, it gets its initial value.
+  void write_buffers(const nn::InitialWeights& weights);
   void write_initial_qs();
   void take_gradients();
   void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);

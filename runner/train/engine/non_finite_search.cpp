@@ -39,7 +39,9 @@ NotFinite NonFiniteSearch::explain(data::Loader& loader, int64_t before, const H
 }
 
 std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t before) {
-  const bool may_use_collectives = ranks_ != nullptr && parts_.hooks != nullptr;  // a hook, in any batch
+  // A hook, in any batch.
+  const bool may_use_collectives =
+      ranks_ != nullptr && (parts_.hooks != nullptr || parts_.builder.exchanges_in_forward());
   std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
@@ -55,8 +57,8 @@ std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t bef
 
 std::optional<NotFinite> NonFiniteSearch::find(const data::Batch& batch) {
   parts_.device.on_host_event(backends::HostEvent::kRecording);
-  const StepBuilder::Recorded recorded =
-      parts_.builder.record(batch.shape(), true, parts_.steps.reader(&batch, /*training=*/true));
+  const StepBuilder::Recorded recorded = parts_.builder.record(
+      batch.shape(), true, parts_.steps.reader(&batch, /*training=*/true), parts_.builder.counted_in(batch));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
   backends::ops::sum(backends::ops::mul(losses, counted));

@@ -38,7 +38,8 @@ void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const 
   const backends::ModelPause pause = arrays.pause_model();
   const std::vector<DeviceArray>& layout = arrays.layout().arrays();
   for (size_t i = 0; i < layout.size(); ++i) {
-    if (!arrays.is_of_parameters(layout[i])) continue;
+    const bool is_statistic = layout[i].is_of_model_buffer() && layout[i].type.dtype == backends::DType::kF32;
+    if (!arrays.is_of_parameters(layout[i]) && !is_statistic) continue;
     RUN_ASSERT(layout[i].type.dtype == backends::DType::kF32);
     std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
     ranks.all_reduce(layout[i].type, bytes, backends::Reduction::kSum, site);
@@ -46,6 +47,7 @@ void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const 
     for (float& value : values) value /= static_cast<float>(ranks.size());
     arrays.write(static_cast<int32_t>(i), bytes);
   }
+  arrays.share_buffers(site);  // counts
 }
 
 std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::ParameterSet& parameters) {

@@ -11,8 +11,8 @@
 
 namespace runner::train {
 
-// Replaces weights, moments, and gradients that a hook's training loop has kept by their mean over all ranks.
-// Collective.
+// Replaces weights, moments, running statistics, and gradients that a hook's training loop has kept by their mean over
+// all ranks. Collective.
 void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site);
 
 struct TensorDigest {

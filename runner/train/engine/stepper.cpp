@@ -32,7 +32,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
       parts_.steps.wait_for_batch();
       parts_.clock->begin_step(rates);
     }
-    if (is_local() || batch.weighs()) {
+    if (is_local() || batch.weighs() || parts_.builder.exchanges_in_forward()) {
       int64_t left = batch.size;
       parts_.accumulation.each_micro_batch(batch, [&](const data::Batch& part) {
         const bool begins_batch = left == batch.size;
@@ -54,8 +54,9 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
 SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& place) {
   const bool last = place.ends_step;
   const bool completes = last && steps_alone();
-  SharedStep step =
-      training_step(shape_of(part.shape(), !parts_.arrays.holds_any_gradients(), completes), &part, last && !completes);
+  StepShape shape = shape_of(part.shape(), !parts_.arrays.holds_any_gradients(), completes);
+  shape.counted = parts_.builder.counted_in(part);
+  SharedStep step = training_step(shape, &part, last && !completes);
   StepSubmission arguments =
       parts_.steps.arguments(part, parts_.steps.recording(/*training=*/true),
                              last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
@@ -66,6 +67,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   if (place.ends_batch) arguments.info.reduced = reduced_after_batch(last);
   const BatchPlace batch = parts_.steps.place_of(part, /*training=*/true);
   if (completes) parts_.in_flight.begin_update();
+  if (parts_.builder.exchanges_in_forward()) parts_.executor.begin_exchange(/*again=*/false);
   const backends::Ticket ticket = in_batch(batch, [&] {
     return parts_.executor.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });

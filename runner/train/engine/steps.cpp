@@ -47,7 +47,8 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   const StepKind& kind = held.kind;
   if (held.trace->is_checked()) {
     begin_recording();
-    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training),
+                               kind.shape.counted);
     check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
   } else {
     recorded_ = &held.trace->recorded;
@@ -104,7 +105,8 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
-    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch_shape(), kind.training, reader(batch, kind.training),
+                               kind.shape.counted);
   }
   backends::StepSpecification step = kind.training ? training_specification(parts_.builder, *recorded_, kind.shape)
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
@@ -159,7 +161,8 @@ void Steps::record(const data::Batch& batch, bool training) {
   if (batch.size == 0 || !parts_.builder.varies(training) || replays(training)) return;
   parts_.arguments.set_any_rates();
   begin_recording();
-  parts_.builder.record_into(*recorded_, batch.shape(), training, reader(&batch, training));
+  parts_.builder.record_into(*recorded_, batch.shape(), training, reader(&batch, training),
+                             training ? parts_.builder.counted_in(batch) : std::nullopt);
 }
 
 }  // namespace runner::train

@@ -30,8 +30,9 @@ StepKind UserWork::seen(StepKind kind, const data::Batch* batch) const {
 }
 
 StepBuilder::Recorded UserWork::recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const {
-  return kind.padded == kind.shape.batch ? recorded
-                                         : parts_.builder.record({kind.padded, kind.shape.length}, kind.training);
+  return kind.padded == kind.shape.batch
+             ? recorded
+             : parts_.builder.record({kind.padded, kind.shape.length}, kind.training, nullptr, kind.shape.counted);
 }
 
 UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorded& recorded,

@@ -192,6 +192,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   set.outputs = trainer_.encoding().outputs;
   MetricSums of_hook;
   bool first = true;
+  trainer_.arrays().share_buffers(site("running statistics"));
   const auto evaluate = [&](const data::Batch& batch) {
     trainer_.forward().evaluate(batch, std::exchange(first, false), evaluated_);
     try {

@@ -44,6 +44,7 @@ void HookTensors::start_region(TracedRegion::RegionOptions options) {
   const data::Batch* const on = batch();
   options.batch = on != nullptr ? std::optional(on->shape()) : std::nullopt;
   options.padded = on != nullptr && (on->repeats > 0 || eval_.pads());  // the same graph for every batch
+  if (on != nullptr && options.training) options.counted = trainer_.builder().counted_in(*on);
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(), std::move(options));
   reads_ = 0;
@@ -163,6 +164,7 @@ int64_t HookTensors::count_batches(Split split) const {
 void HookTensors::begin_batches(Split split) {
   check_split(split);
   end_region();
+  trainer_.arrays().share_buffers({"running statistics", trainer_.counters.steps});
   eval_.begin(even_batches_);
   begin_region();
 }

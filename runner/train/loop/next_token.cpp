@@ -32,6 +32,9 @@ std::vector<backends::Buffer*> evaluated_weights(const Trainer& trainer) {
   const auto count = static_cast<int32_t>(trainer.model().parameters.buffers().size());
   for (int32_t buffer = 0; buffer < count; ++buffer)
     weights.push_back(arrays[static_cast<size_t>(trainer.layout().evaluated_weights(buffer))]);
+  const auto model_buffers = static_cast<nn::BufferId>(trainer.model().parameters.model_buffers().size());
+  for (nn::BufferId id = 0; id < model_buffers; ++id)
+    weights.push_back(arrays[static_cast<size_t>(trainer.layout().evaluated_buffer(id))]);
   return weights;
 }
 
@@ -97,9 +100,11 @@ NextToken::Compiled NextToken::compile(Form form, int64_t tokens) {
   std::vector<Value> buffers;
   for (const nn::FlatBuffer& buffer : parameters.buffers())
     buffers.push_back({&program, program.input(InputKind::kState, "weights", {DType::kF32, Shape{buffer.elements}})});
+  StepFrame frame;
+  for (const nn::ModelBuffer& buffer : parameters.model_buffers())
+    frame.buffers.push_back({&program, program.input(InputKind::kState, buffer.name, buffer.type)});
   const Value ids{&program, program.input(InputKind::kBatch, "tokens", {DType::kI64, Shape{1, tokens}})};
   const Value position{&program, program.input(InputKind::kBatch, "position", {DType::kI64, Shape{1}})};
-  StepFrame frame;
   for (nn::ParameterId id = 0; id < std::ssize(parameters.parameters()); ++id)
     frame.parameters.push_back(builder_.parameter(buffers[static_cast<size_t>(parameters[id].buffer)], id));
   const std::string name = builder_.encoding().inputs().front().name;

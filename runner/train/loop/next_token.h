@@ -17,13 +17,13 @@
 
 namespace runner::train {
 
-// Returns the flat buffers of the weights that evaluations of a trainer use.
+// Returns the flat buffers of the weights that evaluations of a trainer use, followed by the buffers of the model.
 std::vector<backends::Buffer*> evaluated_weights(const Trainer& trainer);
 
 class NextToken {
  public:
-  // `weights`: the flat buffers of the model's parameters, in memory of `device`. All arguments, and what they refer
-  // to, must outlive the object. Throws like check().
+  // `weights`: the flat buffers of the model's parameters, and its buffers, in memory of `device`. All arguments, and
+  // what they refer to, must outlive the object. Throws like check().
   NextToken(const StepBuilder& builder, backends::Device& device, std::vector<backends::Buffer*> weights);
 
   // Throws Error(kUsage) if the model is no language model.

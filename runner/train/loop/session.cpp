@@ -126,6 +126,17 @@ void Session::count_steps_from(const data::Position& position, int64_t before) {
   set_extra_steps(trainer.counters.steps + left - by_recipe);
 }
 
+// Statistics of a batch do not add up like gradients.
+std::optional<std::string> Session::batch_statistics_warning() const {
+  const int64_t count = recipe.gradient_accumulation_steps;
+  if (!trainer.model().parameters.moves_buffers() || (count == 1 && !recipe.train.auto_batch_size)) return std::nullopt;
+  return fmt::format(
+      "{} in batch norm each micro-batch has its own statistics, so an optimizer step is not that of one large batch; "
+      "group norm has no such statistics",
+      count > 1 ? fmt::format("gradient_accumulation_steps is {}:", count)
+                : "train.auto_batch_size may divide a batch into micro-batches:");
+}
+
 std::optional<std::string> Session::end_of_schedule_warning() const {
   const int64_t zero = schedule.updates_at_zero(length.total_steps);
   const int64_t rising = zero > 0 ? 0 : schedule.updates_after_rise(length.total_steps);
@@ -169,6 +180,7 @@ std::vector<std::string> Session::plan_warnings() const {
   const auto used = std::ranges::count_if(data.class_counts, [](int64_t count) { return count > 0; });
   if (data.encoding.label_kind == data::LabelKind::kClass && (data.encoding.outputs == 1 || used == 1))
     warnings.emplace_back("all labels are of one class; the model cannot learn anything");
+  if (auto text = batch_statistics_warning()) warnings.push_back(std::move(*text));
   if (auto text = end_of_schedule_warning()) warnings.push_back(std::move(*text));
   if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)
     warnings.push_back(

@@ -78,6 +78,7 @@ struct Session {
   std::optional<std::string> unnamed_classes_warning() const;
   // Warns of a rate that is 0 or rises again after the end of the schedule.
   std::optional<std::string> end_of_schedule_warning() const;
+  std::optional<std::string> batch_statistics_warning() const;
   void use_hook_schedule();
 
   Hooks* const hooks_;

@@ -77,7 +77,8 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .threads = loader_threads(recipe),
           .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
-          .never_empty = of_hook || session_.has_custom_loop || is_local(),
+          .never_empty =
+              of_hook || session_.has_custom_loop || is_local() || session_.trainer.builder().exchanges_in_forward(),
           .use = &state_.input};
 }
 
@@ -249,8 +250,10 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
   }
   state_.set_position(start.at);
   session_.trainer.counters.batches = start.batches;
-  // A step that updated nothing leaves the previous model on the device. It is saved if it was finite.
-  const bool is_whole = untouched && !start.carries_gradients && state_.weights_agree;
+  // A step that updated nothing leaves the previous model on the device. It is saved if it was finite. But the forward
+  // pass of the step has moved running statistics.
+  const bool is_whole = untouched && !start.carries_gradients && state_.weights_agree &&
+                        !session_.trainer.model().parameters.moves_buffers();
   try {
     if (step() > 0 && is_whole) callbacks_.call(&Callback::on_step_failed, "not finite", start);
   } catch (const Error&) {  // the thrown error reports it
@@ -265,7 +268,8 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
 // progress. Other ranks may still compute gradients; nothing has updated what rank 0 saves.
 void TrainLoop::keep_before(const StepStart& start) {
   const bool is_known = hooks_ == nullptr || start.hook.kept;
-  const bool is_whole = !start.carries_gradients && state_.weights_agree && !is_local();
+  const bool is_whole = !start.carries_gradients && state_.weights_agree && !is_local() &&
+                        !session_.trainer.model().parameters.moves_buffers();
   if (step() == 0 || step() != start.steps || !is_known || !is_whole) return;
   state_.set_position(start.at);
   session_.trainer.counters.batches = start.batches;

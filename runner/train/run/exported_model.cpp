@@ -92,6 +92,8 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters)
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
+  for (const StoredBuffer& buffer : buffers_of(model.state, model.averaged))
+    tensors.push_back({buffer.name, buffer.type.dtype, buffer.type.shape, buffer.values});
   return formats::write_model(file, std::move(tensors), max_shard_size, model_metadata(encoding, scale), write);
 }
 
@@ -100,6 +102,7 @@ namespace {
 struct RecordedForward {
   backends::Program program;
   std::vector<backends::ValueId> parameters;  // by ParameterId
+  std::vector<backends::ValueId> buffers;     // by BufferId
 };
 
 RecordedForward record_forward(const StepBuilder& builder, int64_t batch) {
@@ -109,7 +112,7 @@ RecordedForward record_forward(const StepBuilder& builder, int64_t batch) {
     fail(ErrorKind::kRun, "the hook reads a value of a tensor, such as with item(), but an ONNX graph has no values");
   };
   builder.record_into(recorded, batch, /*training=*/false, no_values);
-  RecordedForward forward{{}, recorded.parameters};
+  RecordedForward forward{{}, recorded.parameters, recorded.buffers};
   forward.program = builder.forward(std::move(recorded), /*labelled=*/false);
   return forward;
 }
@@ -159,6 +162,16 @@ std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks, 
               "state {} is of another model: expected parameter {} of shape {}", model.state.info.id,
               parameters[id].name, parameters[id].shape.to_string());
     exported.weights.push_back({one.parameters[id], found->name, found->shape, found->values});
+  }
+  const std::vector<StoredBuffer> stored_buffers = buffers_of(model.state, model.averaged);
+  const auto buffers = trainer.model().parameters.model_buffers();
+  for (size_t id = 0; id < buffers.size(); ++id) {
+    const auto found = std::ranges::find(stored_buffers, buffers[id].name, &StoredBuffer::name);
+    RUN_CHECK(found != stored_buffers.end() && found->type == buffers[id].type, ErrorKind::kStore,
+              "state {} is of another model: expected buffer {} of shape {}", model.state.info.id, buffers[id].name,
+              buffers[id].type.shape.to_string());
+    if (!buffers[id].is_count())
+      exported.weights.push_back({one.buffers[id], found->name, found->type.shape, found->values});
   }
   return formats::onnx_model(exported);
 }

@@ -37,8 +37,11 @@ GenerationCallback::GenerationCallback(const schema::Generate& spec, TrainState&
 void GenerationCallback::copy_weights() {
   const DeviceArrays& arrays = state_.session.trainer.arrays();
   const backends::ModelPause pause = arrays.pause_model();
-  for (size_t buffer = 0; buffer < weights_.size(); ++buffer)
-    device_->write(*weights_[buffer], 0, arrays.read(arrays.layout().evaluated_weights(static_cast<int32_t>(buffer))));
+  const auto flat = static_cast<int32_t>(state_.session.trainer.model().parameters.buffers().size());
+  for (int32_t i = 0; i < std::ssize(weights_); ++i) {
+    const int32_t array = i < flat ? arrays.layout().evaluated_weights(i) : arrays.layout().evaluated_buffer(i - flat);
+    device_->write(*weights_[static_cast<size_t>(i)], 0, arrays.read(array));
+  }
 }
 
 void GenerationCallback::on_step_done() {
@@ -47,9 +50,13 @@ void GenerationCallback::on_step_done() {
   if (!model_) {
     device_ = backends::make_cpu_device(static_cast<int>(session.recipe.threads));
     std::vector<backends::Buffer*> weights;
-    for (const nn::FlatBuffer& buffer : session.trainer.model().parameters.buffers())
-      weights.push_back(
-          weights_.emplace_back(device_->allocate(static_cast<size_t>(buffer.elements) * sizeof(float))).get());
+    const auto allocate = [&](size_t bytes) {
+      weights.push_back(weights_.emplace_back(device_->allocate(bytes)).get());
+    };
+    const nn::ParameterSet& parameters = session.trainer.model().parameters;
+    for (const nn::FlatBuffer& buffer : parameters.buffers())
+      allocate(static_cast<size_t>(buffer.elements) * sizeof(float));
+    for (const nn::ModelBuffer& buffer : parameters.model_buffers()) allocate(buffer.type.bytes());
     model_.emplace(session.trainer.builder(), *device_, std::move(weights));
   }
   copy_weights();

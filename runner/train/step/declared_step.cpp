@@ -32,6 +32,7 @@ class MicroBatchStep {
 
   // `reduces`: the Program reduces gradients and sums over all ranks.
   CompletedStep record(const StepShape& shape, bool reduces = false) {
+    move_buffers();
     const Value counted = value(recorded_.counted);
     sums_ =
         loss_and_weight(counted_sum(value(recorded_.losses), counted), counted_sum(value(recorded_.weights), counted));
@@ -66,6 +67,12 @@ class MicroBatchStep {
     step_.gradients = std::move(derivative.gradients);
     if (factored_.elements > 0) output(factored_gradients(derivative, factored_));
     return std::move(derivative.reached);
+  }
+
+  // The forward pass of each micro-batch moves them, whether or not the optimizer step is applied.
+  void move_buffers() {
+    for (nn::BufferId id = 0; id < std::ssize(recorded_.buffers); ++id)
+      step_.keep_buffer(id, value(recorded_.buffers[static_cast<size_t>(id)]));
   }
 
   Value held_gradient(nn::ParameterId id) {

@@ -20,6 +20,7 @@ struct StepShape {
   bool last = true;    // last micro-batch of the optimizer step: the optimizer steps
   int64_t parts = 1;   // with loss scaling: batches per optimizer step
   int64_t length = 0;  // as in data::BatchShape
+  std::optional<nn::CountedSamples> counted = {};  // see StepBuilder::counted_in()
   data::BatchShape batch_shape() const { return {batch, length}; }
   bool operator==(const StepShape&) const = default;
 };

@@ -70,6 +70,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .type = {backends::DType::kF64, backends::Shape{2}}});
   if (first_scale) add_scaler(*first_scale);
   if (first_scale || skips_unused_ || skips_unlabelled_) add_clock(optimizers.names.size());
+  add_model_buffers(std::ranges::any_of(arrays_, &DeviceArray::is_average));
 }
 
 void DeviceLayout::keep_gradients() {
@@ -167,6 +168,30 @@ void DeviceLayout::add_clock(size_t optimizers) {
         optimizers > 1 ? fmt::format("update count of optimizer {}", i) : "update count of the optimizer", {});
 }
 
+void DeviceLayout::add_model_buffers(bool are_averaged) {
+  const auto add = [&](ArrayRole role, nn::BufferId id, std::string name, std::string description) {
+    const nn::ModelBuffer& buffer = parameters_.model_buffer(id);
+    arrays_.push_back({.role = role,
+                       .sharing = Sharing::kOfRank,
+                       .on_restore = OnRestore::kKeep,
+                       .buffer = 0,
+                       .index = id,
+                       .name = std::move(name),
+                       .description = std::move(description),
+                       .type = buffer.type,
+                       .initial = buffer.initial});
+  };
+  const auto count = static_cast<nn::BufferId>(parameters_.model_buffers().size());
+  for (nn::BufferId id = 0; id < count; ++id)
+    add(ArrayRole::kBuffer, id, parameters_.model_buffer(id).name,
+        fmt::format("running statistics {}", parameters_.model_buffer(id).name));
+  for (nn::BufferId id = 0; id < count && are_averaged; ++id)
+    if (!parameters_.model_buffer(id).is_count())
+      add(ArrayRole::kBufferAverage, id,
+          fmt::format("{} of {}", optim::kAverageSlot, parameters_.model_buffer(id).name),
+          fmt::format("average of the running statistics {}", parameters_.model_buffer(id).name));
+}
+
 std::string DeviceLayout::of_buffer(const std::string& description, int32_t buffer) const {
   const auto buffers = parameters_.buffers();
   const int32_t group = buffers[static_cast<size_t>(buffer)].group;
@@ -206,6 +231,11 @@ int32_t DeviceLayout::evaluated_weights(int32_t buffer) const {
       arrays_, [&](const DeviceArray& array) { return array.is_average && array.buffer == buffer; });
   return average != arrays_.end() ? static_cast<int32_t>(average - arrays_.begin())
                                   : find(ArrayRole::kParameters, buffer);
+}
+
+int32_t DeviceLayout::evaluated_buffer(nn::BufferId id) const {
+  const bool is_averaged = has(ArrayRole::kBufferAverage) && !parameters_.model_buffer(id).is_count();
+  return find(is_averaged ? ArrayRole::kBufferAverage : ArrayRole::kBuffer, 0, id);
 }
 
 }  // namespace runner::train

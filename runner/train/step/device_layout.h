@@ -19,14 +19,16 @@
 namespace runner::train {
 
 enum class ArrayRole {
-  kParameters,   // of flat buffer `buffer`
-  kSlot,         // optimizer slot `index` of `buffer`
-  kGradients,    // sum over the optimizer step so far; only if gradients are kept
-  kSum,          // (2) f64, {Σ loss, Σ weight}; see enum Sum
-  kScaler,       // () f32; see enum ScalerState; only with loss scaling
-  kCompression,  // see enum CompressionState; only with PowerSGD (power_sgd.h)
-  kClock,        // f64; see enum ClockState; only if the device counts updates (update_clock.h)
-  kUse,          // (parameters) f64; see enum UseState; only with comm.unused: skip (parameter_use.h)
+  kParameters,     // of flat buffer `buffer`
+  kSlot,           // optimizer slot `index` of `buffer`
+  kGradients,      // sum over the optimizer step so far; only if gradients are kept
+  kSum,            // (2) f64, {Σ loss, Σ weight}; see enum Sum
+  kScaler,         // () f32; see enum ScalerState; only with loss scaling
+  kCompression,    // see enum CompressionState; only with PowerSGD (power_sgd.h)
+  kClock,          // f64; see enum ClockState; only if the device counts updates (update_clock.h)
+  kUse,            // (parameters) f64; see enum UseState; only with comm.unused: skip (parameter_use.h)
+  kBuffer,         // buffer `index` of the model, an nn::BufferId
+  kBufferAverage,  // its average; only of f32 buffers, and only if the run averages its weights
 };
 
 enum Sum : int32_t {
@@ -76,7 +78,7 @@ struct DeviceArray {
   Required<Sharing> sharing;
   Required<OnRestore> on_restore;
   int32_t buffer = 0;  // index in the ParameterSet
-  int32_t index = 0;   // slot, or a value of the role's enum
+  int32_t index = 0;   // slot, nn::BufferId, or a value of the role's enum
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   // For messages about memory: "weights", "optimizer state exp_avg of parameter group 1".
   std::string description;
@@ -86,6 +88,7 @@ struct DeviceArray {
   bool is_average = false;          // see optim::Slot
   bool is_like_parameters = false;  // one element per parameter element of its buffer
 
+  bool is_of_model_buffer() const { return role == ArrayRole::kBuffer || role == ArrayRole::kBufferAverage; }
   bool is_common() const { return sharing == Sharing::kCommon; }
   bool is_read_by_all() const { return sharing == Sharing::kReadByAll; }
 };
@@ -118,6 +121,8 @@ class DeviceLayout {
   // Returns the position of the array with the weights that evaluations use: the average of the buffer's weights if the
   // run keeps one, else the weights themselves.
   int32_t evaluated_weights(int32_t buffer) const;
+  // The same for a buffer of the model.
+  int32_t evaluated_buffer(nn::BufferId id) const;
 
  private:
   // Adds an array with one element per parameter element of a flat buffer.
@@ -128,6 +133,7 @@ class DeviceLayout {
   void add_compression(const schema::CommSpec& comm, int32_t buffer);
   void add_scaler(double first_scale);
   void add_clock(size_t optimizers);
+  void add_model_buffers(bool are_averaged);
   // Adds the parameters of a flat buffer to a description, if other buffers could be meant.
   std::string of_buffer(const std::string& description, int32_t buffer) const;
 

@@ -62,6 +62,15 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       loss_(loss_of(recipe.train, encoding)),
       inputs_(encoding.inputs()),
       buffers_of_optimizers_(optimizers.names.size()) {
+  const auto refuse = [&](bool is_set, const char* key, const char* why) {
+    RUN_CHECK(!is_set || !exchanges_in_forward(), ErrorKind::kRecipe,
+              "{0} cannot be combined with a batch norm that has statistics of all ranks (sync): {1}; remove sync or "
+              "{0}",
+              key, why);
+  };
+  refuse(recipe.train.local_sgd.has_value(), "train.local_sgd", "each rank trains on its own");
+  refuse(recipe.train.auto_batch_size, "train.auto_batch_size",
+         "ranks could divide their batches into different numbers of micro-batches");
   for (int32_t b = 0; b < std::ssize(model.parameters.buffers()); ++b) {
     if (model.parameters.buffers()[static_cast<size_t>(b)].group < 0) continue;
     trained_buffers_.push_back(b);
@@ -113,6 +122,10 @@ const StepBuilder::Prologue& StepBuilder::prologue(const ProgramInputs& declared
         declared.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(ArrayRole::kParameters, buffer);
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
+  for (nn::BufferId id = 0; id < std::ssize(model_.parameters.model_buffers()); ++id) {
+    const int32_t array = declared.evaluates ? layout_.evaluated_buffer(id) : layout_.find(ArrayRole::kBuffer, 0, id);
+    prologue.buffers.push_back(input_value(program, static_cast<size_t>(array)).id);
+  }
   return prologue;
 }
 
@@ -131,6 +144,7 @@ StepFrame StepBuilder::begin(Program& program, const ProgramInputs& declared) co
     frame.batch_inputs[i] = input_value(program, input++);
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
+  for (const ValueId id : begun.buffers) frame.buffers.push_back({&program, id});
   return frame;
 }
 
@@ -162,11 +176,21 @@ nn::Autocast autocast_of(const schema::Recipe& recipe) {
 
 }  // namespace
 
-nn::ForwardContext StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
-                                           nn::HostValues& host) const {
+bool StepBuilder::exchanges_in_forward() const {
+  return model_.parameters.exchanges_in_forward() && recipe_.num_processes > 1;
+}
+
+std::optional<nn::CountedSamples> StepBuilder::counted_in(const data::Batch& batch) const {
+  if (!model_.parameters.moves_buffers() || batch.repeats == 0) return std::nullopt;
+  return nn::CountedSamples{.own = batch.real(), .all = batch.samples};
+}
+
+nn::ForwardContext StepBuilder::forward_of(Program& program, StepFrame& frame, bool training, nn::HostValues& host,
+                                           const std::optional<nn::CountedSamples>& counted) const {
   host.bakes = !device_rules(recipe_).traces_graphs || scalar_rules_of(recipe_).bakes;
   return {.program = program,
           .parameters = frame.parameters,
+          .buffers = frame.buffers,
           .inputs = frame.model_inputs,
           .mixed = autocast_of(recipe_),
           .autocast = autocast_of(recipe_),
@@ -174,6 +198,9 @@ nn::ForwardContext StepBuilder::forward_of(Program& program, const StepFrame& fr
           .dropout_key = frame.batch_inputs[kRandomKey],
           .sample_ids = frame.batch_inputs[kSampleIds],
           .draw_key = frame.batch_inputs[kDrawKey],
+          .counted = training ? counted : std::nullopt,
+          .counted_mask = counted ? frame.batch_inputs[kMask] : Value(),
+          .ranks = recipe_.num_processes,
           .host = &host,
           .remat = training && recipe_.model.remat == schema::Remat::kBlock};
 }
@@ -190,27 +217,31 @@ StepInputs StepBuilder::inputs_of(nn::ForwardContext& forward, const StepFrame& 
           .outputs = outputs_of(batch[kLabels])};
 }
 
-StepBuilder::Recorded StepBuilder::record(data::BatchShape batch, bool training, const Read& read) const {
+StepBuilder::Recorded StepBuilder::record(data::BatchShape batch, bool training, const Read& read,
+                                          const std::optional<nn::CountedSamples>& counted) const {
   Recorded recorded;
-  record_into(recorded, batch, training, read);
+  record_into(recorded, batch, training, read, counted);
   return recorded;
 }
 
-void StepBuilder::record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read) const {
+void StepBuilder::record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read,
+                              const std::optional<nn::CountedSamples>& counted) const {
   Program& program = recorded.program;
-  const StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
+  StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
   recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;
   recorded.loss_shape = 0;
   recorded.own_loss = false;
   recorded.metrics.clear();
   recorded.parameters.clear();
+  recorded.buffers.clear();
   recorded.host.clear();
   for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
-  nn::ForwardContext forward = forward_of(program, frame, training, recorded.host);
+  nn::ForwardContext forward = forward_of(program, frame, training, recorded.host, counted);
   StepInputs step = inputs_of(forward, frame);
   if (!training && pads_evaluations()) forward.mask = step.mask;
   step.read = [&](Value value) { return read(recorded, value.id); };
   record_losses(recorded, step, training);
+  for (const Value buffer : frame.buffers) recorded.buffers.push_back(buffer.id);
   recorded.random_tensors = forward.random_tensors;
 }
 
@@ -301,6 +332,7 @@ SampleLosses StepBuilder::losses_of_tokens(const LossSpec& spec, Value outputs, 
 std::vector<backends::ValueId> StepBuilder::Recorded::results() const {
   std::vector<backends::ValueId> all{outputs, targets, losses, weights, plain_losses, plain_weights, counted};
   for (const Metric& metric : metrics) all.insert(all.end(), {metric.sum, metric.weight});
+  all.insert(all.end(), buffers.begin(), buffers.end());
   std::erase(all, backends::kNoValue);
   return all;
 }

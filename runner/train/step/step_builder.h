@@ -19,6 +19,7 @@
 #include "backends/ir/program.h"
 #include "runner/data/encoding.h"
 #include "runner/data/inputs.h"
+#include "runner/data/loader.h"
 #include "runner/model/models.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/loss.h"
@@ -45,6 +46,7 @@ Value input_value(backends::Program& program, size_t index);
 struct StepFrame {
   std::vector<Value> arrays;                         // in the order of the layout
   std::vector<Value> parameters;                     // by ParameterId: parts of the arrays
+  std::vector<Value> buffers;                        // by BufferId; a forward pass in training replaces them
   std::vector<nn::ModelInput> model_inputs;          // empty without a batch
   std::array<Value, kBatchInputCount> batch_inputs;  // unset without a batch
 
@@ -77,7 +79,7 @@ class StepBuilder {
   struct ProgramInputs {
     std::optional<data::BatchShape> batch;  // none: without a batch
     bool scalars = false;                   // those of the optimizer groups
-    bool evaluates = false;  // parameters are the weights that evaluations use (DeviceLayout::evaluated_weights)
+    bool evaluates = false;  // parameters and buffers are those that evaluations use (DeviceLayout::evaluated_weights)
     auto operator<=>(const ProgramInputs&) const = default;
   };
   // Creates a Program with only its inputs and parameters.
@@ -85,12 +87,19 @@ class StepBuilder {
   // Creates a Program with the inputs of the end of an optimizer step (record_reduction()): its states are
   // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
   backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
-  // The results refer to the arguments.
-  nn::ForwardContext forward_of(backends::Program& program, const StepFrame& frame, bool training,
-                                nn::HostValues& host) const;
+  // The results refer to the arguments. `counted`: only in training, if the model has buffers and some samples of the
+  // step are padding on any rank.
+  nn::ForwardContext forward_of(backends::Program& program, StepFrame& frame, bool training, nn::HostValues& host,
+                                const std::optional<nn::CountedSamples>& counted = {}) const;
   StepInputs inputs_of(nn::ForwardContext& forward, const StepFrame& frame) const;
   // Whether batches have different numbers of tokens per sample.
   bool has_lengths() const { return encoding_.has_lengths(); }
+  // The optimizer whose updates the averages of buffers follow: that of the first trained parameters.
+  int32_t averaging_optimizer() const { return group_of(trained_buffers_.front()).optimizer; }
+  // Whether the forward pass in training has collectives. All ranks must then run it for each batch.
+  bool exchanges_in_forward() const;
+  // What forward_of() needs to know of a training batch.
+  std::optional<nn::CountedSamples> counted_in(const data::Batch& batch) const;
   // Number of inputs of the model.
   size_t model_inputs() const { return inputs_.size(); }
   // Positions among the batch inputs, and among all inputs, of a Program with a batch. begin() records only inputs
@@ -113,6 +122,7 @@ class StepBuilder {
   struct Recorded {
     backends::Program program;
     std::vector<backends::ValueId> parameters;       // by ParameterId
+    std::vector<backends::ValueId> buffers;          // by BufferId: values after the forward pass
     backends::ValueId outputs = backends::kNoValue;  // unset if a hook returns only losses
     backends::ValueId targets = backends::kNoValue;  // set if a hook returns its own
     backends::ValueId losses = backends::kNoValue, weights = backends::kNoValue;
@@ -133,9 +143,12 @@ class StepBuilder {
   };
   // Computes the elements of a value recorded so far, for a hook. May be null if there is no hook that reads values.
   using Read = std::function<std::vector<double>(const Recorded& recorded, backends::ValueId value)>;
-  Recorded record(data::BatchShape batch, bool training, const Read& read = nullptr) const;
+  // `counted`: see forward_of().
+  Recorded record(data::BatchShape batch, bool training, const Read& read = nullptr,
+                  const std::optional<nn::CountedSamples>& counted = {}) const;
   // Like record(), but reuses the memory of an older recording.
-  void record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read) const;
+  void record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read,
+                   const std::optional<nn::CountedSamples>& counted = {}) const;
   // Whether record() may record something different each time.
   bool varies(bool training) const;
 
@@ -164,7 +177,7 @@ class StepBuilder {
   // The beginning of every recording: inputs, and parameters as parts of them.
   struct Prologue {
     backends::Program program;
-    std::vector<backends::ValueId> parameters;
+    std::vector<backends::ValueId> parameters, buffers;
   };
   const Prologue& prologue(const ProgramInputs& declared) const;
   void declare_batch_inputs(backends::Program& program, const std::optional<data::BatchShape>& batch) const;

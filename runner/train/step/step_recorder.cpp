@@ -82,6 +82,21 @@ void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
   rule_numbers.insert(rule_numbers.end(), now.numbers.begin(), now.numbers.end());
 }
 
+void StepRecorder::average_buffers(const std::function<Value()>& rate) {
+  if (!arrays.has(ArrayRole::kBufferAverage)) return;
+  const optim::WeightAverage& average = *builder_.group_of(builder_.buffers_of({}).front()).rule.average;
+  const Value now =
+      has_clock(arrays)
+          ? ops::cast(optim::average_rate(average, next_update(arrays, builder_.averaging_optimizer())), DType::kF32)
+          : rate();
+  for (nn::BufferId id = 0; id < std::ssize(builder_.model().parameters.model_buffers()); ++id)
+    if (!builder_.model().parameters.model_buffer(id).is_count())
+      arrays.set_if(
+          applied,
+          optim::averaged(arrays.get(ArrayRole::kBufferAverage, 0, id), arrays.get(ArrayRole::kBuffer, 0, id), now),
+          ArrayRole::kBufferAverage, 0, id);
+}
+
 void StepRecorder::end_updates(std::span<const int32_t> optimizers) {
   if (loss_scale(arrays)) update_scale(arrays, builder_.recipe().scaler, fits_scale_);
   if (!has_clock(arrays)) return;

@@ -54,6 +54,9 @@ class StepRecorder {
   };
   // Updates a flat buffer as decided.
   void update(int32_t buffer, const RuleInputs& inputs);
+  // Averages the buffers of the model as the weights are averaged, if the run averages them. `rate`: returns the rate
+  // of the present update, () f32; called only if the host counts updates. Call before end_updates().
+  void average_buffers(const std::function<Value()>& rate);
   // Ends the updates of some optimizers: counts them, and adjusts the loss scale.
   void end_updates(std::span<const int32_t> optimizers);
   // Reduces all gradients over ranks, as sums.
@@ -61,6 +64,8 @@ class StepRecorder {
   // Write gradients and reached parameters that have changed to their arrays, to be kept after the Program.
   void keep_gradients();
   void keep_reached();
+  // Writes a buffer of the model to its array, if it has changed.
+  void keep_buffer(nn::BufferId id, Value value) { keep(value, ArrayRole::kBuffer, 0, id); }
   // Adds (2) f64 to the sums for train/loss, unless the step is not finite.
   void add_to_logged(Value sums);
 

@@ -54,6 +54,7 @@ backends::StepSpecification training_specification(const StepBuilder& builder, c
     words.push_back(recipe.scaler.growth_interval);
   }
   words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
+  words.insert(words.end(), recorded.buffers.begin(), recorded.buffers.end());
   append_words(words, recorded.metrics);
   for (const nn::FlatBuffer& buffer : builder.model().parameters.buffers()) {
     words.push_back(buffer.group >= 0);

@@ -30,7 +30,7 @@ TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
       step_(builder, program_, frame_.arrays),
       unreduced_(step_.gradients.size()),
       reached_(options_.reached),
-      forward_(builder.forward_of(program_, frame_, options_.training, host_)),
+      forward_(builder.forward_of(program_, frame_, options_.training, host_, options_.counted)),
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (options_.padded) forward_.mask = inputs_.mask;
   if (options_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
@@ -132,7 +132,6 @@ std::string TracedRegion::unused(int32_t optimizer) const {
 
 Value TracedRegion::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
   if (!options_.rank) return share;
-  ++collectives_;
   return ops::all_reduce(share, reduction, subject);
 }
 
@@ -211,6 +210,11 @@ void TracedRegion::zero_grad(int32_t optimizer) {
   }
 }
 
+int64_t TracedRegion::collectives() const {
+  for (; scanned_ < program_.size(); ++scanned_) collectives_ += is_collective(program_.node(scanned_).op);
+  return collectives_;
+}
+
 // ---- updates -------------------------------------------------------------------------------------------------------
 
 void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int64_t ahead)>& rates, int64_t number) {
@@ -218,6 +222,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
             "step: there are no gradients; call acc:backward first");
   step_.decide_applied([&] { return all_finite(gradients); });
+  keep_buffers();
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
   const ScheduleRates now = counts ? rates_.back() : rates(0);
@@ -227,6 +232,11 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
       update(b, {.gradient = ops::detach(gradient),
                  .scalars = [&] { return scalar_inputs(builder_.group_of(b), now, number); }});
   }
+  if (optimizer == builder_.averaging_optimizer())
+    step_.average_buffers([&] {
+      const optim::WeightAverage& average = *builder_.group_of(builder_.buffers_of({}).front()).rule.average;
+      return scalar("average_rate", optim::average_rate(average, static_cast<double>(number)));
+    });
   step_.end_updates(std::array{optimizer});
   if (applied()) steps_.push_back({.optimizer = optimizer, .applied = applied()});
 }
@@ -256,6 +266,11 @@ void TracedRegion::update(int32_t buffer, const StepRecorder::RuleInputs& inputs
     outdated_.push_back(parameter.id);
     parameter = builder_.parameter(updated, id);
   }
+}
+
+void TracedRegion::keep_buffers() {
+  for (nn::BufferId id = 0; id < std::ssize(frame_.buffers); ++id)
+    step_.keep_buffer(id, frame_.buffers[static_cast<size_t>(id)]);
 }
 
 void TracedRegion::step_schedule(int64_t steps) {
@@ -289,6 +304,7 @@ void TracedRegion::finish() {
   }
   step_.keep_gradients();
   step_.keep_reached();
+  keep_buffers();
   if (losses_ && losses_finite_) step_.arrays.set(losses_, ArrayRole::kSum, 0, kStepSum);
   step_.arrays.output(program_);
 }

@@ -26,6 +26,7 @@ class TracedRegion {
   struct RegionOptions {
     std::optional<data::BatchShape> batch = {};  // none if it has no batch
     bool padded = false;  // whether samples of this batch, or of that of another rank in this step, are padding
+    std::optional<nn::CountedSamples> counted = {};  // see StepBuilder::counted_in()
     bool training = true;
     std::vector<GradientState> gradients = {};  // by flat buffer
     std::vector<bool> reached = {};  // by ParameterId: whether these gradients depend on the parameter, on this rank
@@ -90,7 +91,7 @@ class TracedRegion {
   int own_finite_output() const { return own_finite_output_; }
   int finite_output() const { return finite_output_; }
   // Number of collectives in the region.
-  int64_t collectives() const { return collectives_; }
+  int64_t collectives() const;
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
   // Additions to gradients that this rank has accumulated in earlier batches.
@@ -119,6 +120,7 @@ class TracedRegion {
   Value scalar(std::string name, double value);
   void trace_from(size_t first, Value node);
   void refuse_stale(Value loss) const;
+  void keep_buffers();
   void update(int32_t buffer, const StepRecorder::RuleInputs& inputs);
   std::vector<Value> scalar_inputs(const OptimizerGroup& group, const ScheduleRates& rates, int64_t number);
   Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
@@ -143,7 +145,8 @@ class TracedRegion {
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} since the last train/loss point; unset if none
   Value losses_finite_;             // of this rank in this region; unset if there are no losses
   bool reduced_ = false;
-  int64_t collectives_ = 0;
+  mutable int64_t collectives_ = 0;  // among the first `scanned_` nodes
+  mutable backends::ValueId scanned_ = 0;
   std::vector<std::pair<std::string, Value>> requested_;
   int own_finite_output_ = -1, finite_output_ = -1;
   std::vector<Step> steps_;

@@ -25,6 +25,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
+constexpr std::string_view kBuffer = "buffer/", kBufferAverage = "buffer_average/";
 
 // Visits every array range that belongs to one parameter: (section name, array, parameter).
 template <class Visit>
@@ -50,9 +51,27 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   }
 }
 
+// Visits every array of a buffer: (section name, array, buffer).
+template <class Visit>
+void each_buffer(const Trainer& trainer, const Visit& visit) {
+  for (const DeviceArray& array : trainer.layout().arrays()) {
+    if (!array.is_of_model_buffer()) continue;
+    const nn::ModelBuffer& buffer = trainer.model().parameters.model_buffer(array.index);
+    const std::string_view prefix = array.role == ArrayRole::kBuffer ? kBuffer : kBufferAverage;
+    visit(fmt::format("{}{}", prefix, buffer.name), trainer.layout().find(array.role, 0, array.index), buffer);
+  }
+}
+
 bool is_tensor(const store::Section& section) {
   return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
-         section.name.starts_with(kGradientSections);
+         section.name.starts_with(kGradientSections) || section.name.starts_with(kBuffer) ||
+         section.name.starts_with(kBufferAverage);
+}
+
+void capture_buffers(Trainer& trainer, store::StateSnapshot& snapshot) {
+  each_buffer(trainer, [&](const std::string& name, int32_t array, const nn::ModelBuffer& buffer) {
+    snapshot.add(name, meta_of(buffer.type), trainer.arrays().read(array));
+  });
 }
 
 backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
@@ -65,6 +84,17 @@ backends::Shape shape_of(const store::LoadedState& loaded, const store::Section&
 
 bool fits(const backends::Shape& shape, const store::Section& section, const nn::Parameter& p) {
   return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
+}
+
+// Restores a buffer, or its average. Throws Error(`kind`) if the section does not fit.
+void restore_buffer(const store::LoadedState& loaded, const store::Section* section, const std::string& name,
+                    int32_t array, const nn::ModelBuffer& buffer, ErrorKind kind, Trainer& trainer) {
+  RUN_CHECK(section, kind, "state {} is of another model: missing {}", loaded.info.id, name);
+  const backends::Shape shape = shape_of(loaded, *section);
+  RUN_CHECK(shape == buffer.type.shape && section->bytes.size() == buffer.type.bytes(), kind,
+            "state {0} is of another model: expected shape {3} of {1}, got {2}", loaded.info.id, name,
+            shape.to_string(), buffer.type.shape.to_string());
+  trainer.arrays().write(array, section->bytes);
 }
 
 // New contents of a trainer's arrays, written together.
@@ -118,6 +148,7 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSumsSection, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
+  capture_buffers(trainer, snapshot);
   capture_optional_sections(trainer, snapshot);
 }
 
@@ -148,6 +179,12 @@ std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, in
                            .subspan(static_cast<size_t>(p.offset) * sizeof(float),
                                     static_cast<size_t>(p.elements()) * sizeof(float))});
   });
+  std::vector<std::vector<std::byte>> buffers;
+  for (nn::BufferId id = 0; id < std::ssize(trainer.model().parameters.model_buffers()); ++id) {
+    const nn::ModelBuffer& buffer = trainer.model().parameters.model_buffer(id);
+    buffers.push_back(trainer.arrays().read(trainer.layout().evaluated_buffer(id)));
+    tensors.push_back({buffer.name, buffer.type.dtype, buffer.type.shape, buffers.back()});
+  }
   const formats::Metadata metadata = model_metadata(trainer.encoding(), trainer.recipe().data.train.scale.value_or(1));
   std::vector<FileBytes> files;
   for (formats::ModelFile& file : formats::model_files(std::move(tensors), name, max_shard_size)) {
@@ -191,6 +228,10 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
               "state {0} is of another model: expected shape {3} of {1}, got {2}", id, name, shape.to_string(),
               p.shape.to_string());
     contents.put(array, p, section->bytes);
+    known.insert(name);
+  });
+  each_buffer(trainer, [&](const std::string& name, int32_t array, const nn::ModelBuffer& buffer) {
+    restore_buffer(loaded, loaded.find(name), name, array, buffer, ErrorKind::kStore, trainer);
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
@@ -245,6 +286,14 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(known.contains(std::string(kModel) + stored.name), ErrorKind::kRecipe,
               "state {} is of another model: unexpected parameter {} of shape {}", id, stored.name,
               stored.shape.to_string());
+  each_buffer(trainer, [&](const std::string& /*name*/, int32_t array, const nn::ModelBuffer& buffer) {
+    const std::string name = fmt::format("{}{}", kBuffer, buffer.name);
+    restore_buffer(loaded, loaded.find(name), name, array, buffer, ErrorKind::kRecipe, trainer);
+  });
+  for (const StoredBuffer& stored : buffers_of(loaded, /*averaged=*/false))
+    RUN_CHECK(trainer.model().parameters.find_buffer(stored.name) != nullptr, ErrorKind::kRecipe,
+              "state {} is of another model: unexpected buffer {} of shape {}", id, stored.name,
+              stored.type.shape.to_string());
   contents.write();
 }
 
@@ -263,7 +312,12 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
       contents.put(array, p, section->bytes);
     }
   });
-  if (!missing) contents.write();
+  if (missing) return missing;
+  contents.write();
+  each_buffer(trainer, [&](const std::string& name, int32_t array, const nn::ModelBuffer& buffer) {
+    const store::Section* const section = name.starts_with(kBufferAverage) ? loaded.find(name) : nullptr;
+    if (section != nullptr) restore_buffer(loaded, section, name, array, buffer, ErrorKind::kRecipe, trainer);
+  });
   return missing;
 }
 
@@ -287,6 +341,21 @@ std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, boo
     parameters.push_back({name, shape_of(loaded, values), values.bytes});
   }
   return parameters;
+}
+
+std::vector<StoredBuffer> buffers_of(const store::LoadedState& loaded, bool averaged) {
+  std::vector<StoredBuffer> buffers;
+  for (const store::Section& section : loaded.sections) {
+    if (!section.name.starts_with(kBuffer)) continue;
+    const std::string name = section.name.substr(kBuffer.size());
+    const store::Section* const average = averaged ? loaded.find(fmt::format("{}{}", kBufferAverage, name)) : nullptr;
+    const store::Section& values = average != nullptr ? *average : section;
+    const backends::Shape shape = shape_of(loaded, values);
+    const auto size = static_cast<size_t>(shape.elements());
+    const bool is_count = values.bytes.size() == size * sizeof(int64_t);
+    buffers.push_back({name, {is_count ? backends::DType::kI64 : backends::DType::kF32, shape}, values.bytes});
+  }
+  return buffers;
 }
 
 void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy) {

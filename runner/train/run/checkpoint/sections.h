@@ -3,8 +3,9 @@
 // There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients
 // are saved within an optimizer step, with those of ranks above 0 (rank_parts.h), and if a hook's training loop keeps
 // them ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
-// (run_document.h). docs/store.md describes the layout. Sections follow parameters, not flat buffers, so a checkpoint
-// does not depend on the memory layout of groups, the backend, or the number of ranks.
+// (run_document.h). Buffers of the model have sections of their own ("buffer/1.running_mean"), and their averages
+// ("buffer_average/1.running_mean"). docs/store.md describes the layout. Sections follow parameters, not flat buffers,
+// so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
 #pragma once
 
 #include <optional>
@@ -64,6 +65,14 @@ struct StoredParameter {
   std::vector<float> floats() const;  // a copy
 };
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged);
+
+// Returns the buffers of a loaded checkpoint by name. `averaged`: their averages, if the checkpoint has them.
+struct StoredBuffer {
+  std::string name;
+  backends::TensorType type;
+  std::span<const std::byte> values;  // refers to the loaded checkpoint
+};
+std::vector<StoredBuffer> buffers_of(const store::LoadedState& loaded, bool averaged);
 
 // Returns the average of a parameter's values; null if the checkpoint has none.
 const store::Section* average_of(const store::LoadedState& loaded, std::string_view parameter);
