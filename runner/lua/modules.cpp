@@ -81,13 +81,13 @@ std::optional<double> momentum_option(lua_State* state, const OptionTable& optio
   return is_number ? std::optional(momentum) : std::nullopt;
 }
 
-nn::FrozenNorm frozen_option(lua_State* state, const OptionTable& options) {
+schema::FrozenNorm frozen_option(lua_State* state, const OptionTable& options) {
   const std::string frozen = options.text("frozen", "");
   RUN_CHECK(frozen.empty() || frozen == "statistics" || frozen == "all", ErrorKind::kRun,
             "{}: frozen is '{}', expected statistics or all", called_as(state), frozen);
-  return frozen.empty()           ? nn::FrozenNorm::kNothing
-         : frozen == "statistics" ? nn::FrozenNorm::kStatistics
-                                  : nn::FrozenNorm::kAll;
+  return frozen.empty()           ? schema::FrozenNorm::kNone
+         : frozen == "statistics" ? schema::FrozenNorm::kStatistics
+                                  : schema::FrozenNorm::kAll;
 }
 
 template <int dimensions>

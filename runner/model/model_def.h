@@ -42,6 +42,13 @@ inline constexpr InputSpec kNumbersOfAnyShape{.kind = ModelInputKind::kNumbers,
                                               .others = kNoOthers,
                                               .outputs = OutputsPer::kSample};
 
+// Images (H, W) or (C, H, W), with outputs per sample.
+inline constexpr InputSpec kImages{.kind = ModelInputKind::kNumbers,
+                                   .least_axes = 2,
+                                   .most_axes = 3,
+                                   .others = kNoOthers,
+                                   .outputs = OutputsPer::kSample};
+
 // Starts of parameter names in a transformer. All other parameters belong to its head.
 struct TransformerNames {
   Required<std::string_view> layers;  // of layer i: followed by "i."
@@ -78,6 +85,8 @@ void check_inputs(const ModelDef& def, const data::Encoding& data);
 #define RUNNER_MODELS(MODEL) \
   MODEL(Mlp)                 \
   MODEL(Linear)              \
+  MODEL(Cnn)                 \
+  MODEL(Resnet)              \
   MODEL(Gpt)                 \
   MODEL(Llama)               \
   MODEL(Encoder)

@@ -124,7 +124,7 @@ class BatchNorm : public Module {
       weight_ = parameters.add(prefix + "weight", shape, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
       bias_ = parameters.add(prefix + "bias", shape, {Initialiser::Kind::kZeros, 0}, ParameterRole::kNormBias);
     }
-    if (options_.affine && options_.frozen == FrozenNorm::kAll)
+    if (options_.affine && options_.frozen == schema::FrozenNorm::kAll)
       for (const ParameterId id : {weight_, bias_}) parameters.fix(id);
     const auto add = [&](const char* name, const backends::TensorType& type, double initial) {
       return parameters.add_buffer({.name = prefix + name, .type = type, .initial = initial, .moves = moves()});
@@ -160,7 +160,7 @@ class BatchNorm : public Module {
   std::string text() const override { return fmt::format("{}({})", type_, channels_); }
 
  private:
-  bool moves() const { return options_.frozen == FrozenNorm::kNothing; }
+  bool moves() const { return options_.frozen == schema::FrozenNorm::kNone; }
 
   void check_input(Value x) const {
     const int rank = x.shape().rank();

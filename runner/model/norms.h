@@ -11,17 +11,14 @@
 
 namespace runner::nn {
 
-// What a batch norm does not learn. kStatistics: in training it normalises by the running statistics, which stay.
-// kAll: also weight and bias stay.
-enum class FrozenNorm { kNothing, kStatistics, kAll };
-
 struct BatchNormOptions {
   double eps = kNormEpsilon;
   // Weight of the batch in the running statistics. None: they are the plain mean over all batches so far.
   std::optional<double> momentum = 0.1;
   bool affine = true;  // has weight and bias
   bool sync = false;   // statistics of the batches of all ranks
-  FrozenNorm frozen = FrozenNorm::kNothing;
+  // kStatistics: training normalises by the running statistics, which stay. kAll: also weight and bias stay.
+  schema::FrozenNorm frozen = schema::FrozenNorm::kNone;
 };
 
 // x: (B, C) or (B, C, L) for one dimension, (B, C, H, W) for two. In training, normalises each channel by the mean and

@@ -155,11 +155,11 @@ TEST(BatchNorm, ComputesInF32) {
 }
 
 TEST(BatchNorm, FrozenNormalisesByTheRunningStatistics) {
-  for (const FrozenNorm frozen : {FrozenNorm::kStatistics, FrozenNorm::kAll}) {
+  for (const FrozenNorm frozen : {schema::FrozenNorm::kStatistics, schema::FrozenNorm::kAll}) {
     const ModulePtr module = batch_norm(1, 1, {.frozen = frozen});
     Recording recording(*module);
-    EXPECT_EQ(recording.parameters()[0].fixed, frozen == FrozenNorm::kAll);
-    EXPECT_EQ(recording.parameters()[1].fixed, frozen == FrozenNorm::kAll);
+    EXPECT_EQ(recording.parameters()[0].fixed, frozen == schema::FrozenNorm::kAll);
+    EXPECT_EQ(recording.parameters()[1].fixed, frozen == schema::FrozenNorm::kAll);
     recording.set_parameter({2});
     recording.set_parameter({1});
     const std::vector<Value> before = recording.buffers();

@@ -301,11 +301,11 @@ TEST_F(RunningStatistics, OfFrozenWeightsMove) {
   EXPECT_EQ(numbers_of<float>(frozen.at("model/1.weight")), std::vector<float>(8, 1.0f));
   EXPECT_EQ(numbers_of<int64_t>(frozen.at("buffer/1.num_batches_tracked")), std::vector<int64_t>{14});
   const State statistics =
-      final_state({.store = "statistics.db", .make_hooks = with_mlp({.frozen = nn::FrozenNorm::kStatistics})});
+      final_state({.store = "statistics.db", .make_hooks = with_mlp({.frozen = schema::FrozenNorm::kStatistics})});
   EXPECT_EQ(numbers_of<float>(statistics.at("buffer/1.running_var")), std::vector<float>(8, 1.0f));
   EXPECT_EQ(numbers_of<float>(statistics.at("buffer/1.running_mean")), std::vector<float>(8, 0.0f));
   EXPECT_NE(numbers_of<float>(statistics.at("model/1.weight")), std::vector<float>(8, 1.0f));
-  const State all = final_state({.store = "all.db", .make_hooks = with_mlp({.frozen = nn::FrozenNorm::kAll})});
+  const State all = final_state({.store = "all.db", .make_hooks = with_mlp({.frozen = schema::FrozenNorm::kAll})});
   EXPECT_EQ(numbers_of<float>(all.at("model/1.weight")), std::vector<float>(8, 1.0f));
 }
 

@@ -1,0 +1,199 @@
+// model.type cnn: the layers of model.stack and an output layer, as one nn.Sequential.
+#include <fmt/format.h>
+
+#include "runner/model/convolution.h"
+#include "runner/model/model_def.h"
+#include "runner/model/norms.h"
+#include "schema/base/error.h"
+
+namespace runner::nn {
+namespace {
+
+using backends::Pooling;
+using backends::Shape;
+using schema::StackLayer;
+using schema::StackWord;
+
+// The elements of a list with an element for each axis, or of one for all axes.
+Sizes for_axes(const Sizes& sizes, size_t axes) {
+  return sizes.size() == 1 ? Sizes(axes, sizes[0]) : sizes;
+}
+
+// Adds the layers of a stack one after the other, and knows the shape of a sample between them: (C, S…), or (features).
+class StackBuilder {
+ public:
+  // `sample`: (L), (H, W) or (C, H, W).
+  explicit StackBuilder(const Shape& sample) : shape_(sample) {
+    std::vector<int64_t> dims(sample.dims().begin(), sample.dims().end());
+    if (dims.size() < 3) dims.insert(dims.begin(), 1);
+    shape_ = Shape(dims);
+  }
+
+  void add(const StackLayer& layer) {
+    place_ = fmt::format("model.stack[{}]", modules_.size());
+    modules_.push_back(module_of(layer));
+  }
+
+  ModulePtr finish(int64_t outputs) {
+    RUN_CHECK(axes() == 0, ErrorKind::kRecipe,
+              "model.stack ends with samples {}, but the output layer needs features without spatial axes; add flatten "
+              "or global_avg_pool",
+              shape_.to_string());
+    modules_.push_back(linear(shape_[0], outputs));
+    return over_channels(sequential(std::move(modules_)));
+  }
+
+ private:
+  size_t axes() const { return static_cast<size_t>(shape_.rank() - 1); }
+  int64_t channels() const { return shape_[0]; }
+
+  void need_axes(bool wants, std::string_view name) const {
+    RUN_CHECK(wants == (axes() > 0), ErrorKind::kRecipe, "{}: {} needs {}, but gets samples {}{}", place_, name,
+              wants ? "channels with spatial axes" : "features without spatial axes", shape_.to_string(),
+              wants ? "" : "; add flatten or global_avg_pool before it");
+  }
+
+  ModulePtr module_of(const StackLayer& layer) {
+    if (layer.conv) return add_conv(layer);
+    if (!layer.max_pool.empty()) return add_pool(layer, layer.max_pool, "max_pool");
+    if (!layer.avg_pool.empty()) return add_pool(layer, layer.avg_pool, "avg_pool");
+    if (layer.linear) return add_linear(layer);
+    if (layer.dropout) return dropout(*layer.dropout);
+    if (layer.batch_norm) return add_batch_norm(*layer.batch_norm);
+    if (layer.group_norm) return add_group_norm(layer);
+    return add_word(*layer.layer);
+  }
+
+  ModulePtr add_word(StackWord word) {
+    switch (word) {
+      case StackWord::kRelu: return activation(schema::Activation::kRelu);
+      case StackWord::kGelu: return activation(schema::Activation::kGelu);
+      case StackWord::kGeluTanh: return activation(schema::Activation::kGeluTanh);
+      case StackWord::kSilu: return activation(schema::Activation::kSilu);
+      case StackWord::kTanh: return activation(schema::Activation::kTanh);
+      case StackWord::kSigmoid: return activation(schema::Activation::kSigmoid);
+      case StackWord::kFlatten: shape_ = Shape{shape_.elements()}; return flatten();
+      case StackWord::kGlobalAvgPool:
+        need_axes(true, "global_avg_pool");
+        shape_ = Shape{channels()};
+        return global_avg_pool();
+      case StackWord::kBatchNorm: return add_batch_norm({});
+    }
+    RUN_ASSERT(false);
+  }
+
+  ModulePtr add_conv(const StackLayer& layer) {
+    need_axes(true, "conv");
+    const bool same = !layer.padding.empty() && !layer.padding[0].word.empty();
+    const ConvOptions options{.in = channels(),
+                              .out = *layer.conv,
+                              .kernel = sizes_of(layer.kernel, "kernel"),
+                              .stride = sizes_of(layer.stride, "stride"),
+                              .dilation = sizes_of(layer.dilation, "dilation"),
+                              .padding = same ? Sizes{} : sizes_of(padding_of(layer), "padding"),
+                              .same = same,
+                              .groups = layer.groups.value_or(1),
+                              .bias = layer.bias.value_or(true)};
+    RUN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, ErrorKind::kRecipe,
+              "{}: groups must divide {} and {} channels, got {}", place_, options.in, options.out, options.groups);
+    move(windows_of(options), "conv");
+    shape_ = shape_.with(0, options.out);
+    return conv(options);
+  }
+
+  ModulePtr add_pool(const StackLayer& layer, const Sizes& sizes, std::string_view name) {
+    need_axes(true, name);
+    const Sizes size = sizes_of(sizes, name), stride = layer.stride.empty() ? size : sizes_of(layer.stride, "stride");
+    const Sizes padding = sizes_of(padding_of(layer), "padding"), dilation = sizes_of(layer.dilation, "dilation");
+    std::vector<Pooling> pools;
+    std::vector<backends::Window> windows;
+    for (size_t i = 0; i < axes(); ++i) {
+      const Pooling pool{.size = size[i],
+                         .stride = stride[i],
+                         .padding = padding.empty() ? 0 : padding[i],
+                         .dilation = dilation.empty() ? 1 : dilation[i],
+                         .ceil_mode = layer.ceil_mode.value_or(false)};
+      RUN_CHECK(2 * pool.padding <= pool.size, ErrorKind::kRecipe,
+                "{}: padding must be at most half of the window, {}, got {}", place_, pool.size / 2, pool.padding);
+      windows.push_back(pool.on(shape_[static_cast<int>(1 + i)]));
+      pools.push_back(pool);
+    }
+    move(windows, name);
+    return name == "max_pool" ? max_pool(std::move(pools))
+                              : avg_pool(std::move(pools), layer.count_include_pad.value_or(true));
+  }
+
+  ModulePtr add_linear(const StackLayer& layer) {
+    need_axes(false, "linear");
+    ModulePtr module = linear(shape_[0], *layer.linear, layer.bias.value_or(true));
+    shape_ = Shape{*layer.linear};
+    return module;
+  }
+
+  ModulePtr add_batch_norm(const schema::BatchNormOptions& spec) {
+    BatchNormOptions options{
+        .eps = spec.eps, .momentum = spec.momentum.number, .sync = spec.sync, .frozen = spec.frozen};
+    if (!spec.momentum.word.empty()) options.momentum = std::nullopt;
+    return batch_norm(channels(), axes() == 2 ? 2 : 1, options);
+  }
+
+  ModulePtr add_group_norm(const StackLayer& layer) {
+    RUN_CHECK(channels() % *layer.group_norm == 0, ErrorKind::kRecipe, "{}: groups must divide {} channels, got {}",
+              place_, channels(), *layer.group_norm);
+    return group_norm(*layer.group_norm, channels(), layer.eps.value_or(kNormEpsilon));
+  }
+
+  // Moves windows over the axes of a sample.
+  void move(const std::vector<backends::Window>& windows, std::string_view name) {
+    const Shape before = shape_;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      const int axis = static_cast<int>(1 + i);
+      const int64_t count = windows[i].count(shape_[axis]);
+      RUN_CHECK(count > 0, ErrorKind::kRecipe, "{}: a window of {} of {} does not fit into samples {}", place_, name,
+                windows[i].extent(), before.to_string());
+      shape_ = shape_.with(axis, count);
+    }
+  }
+
+  Sizes sizes_of(const Sizes& sizes, std::string_view name) const {
+    RUN_CHECK(sizes.size() <= 1 || sizes.size() == axes(), ErrorKind::kRecipe, "{}: {} has {} numbers, but samples {}",
+              place_, name, sizes.size(), shape_.to_string());
+    return for_axes(sizes, axes());
+  }
+  static Sizes padding_of(const StackLayer& layer) {
+    Sizes sizes;
+    for (const auto& padding : layer.padding) sizes.push_back(padding.number);
+    return sizes;
+  }
+
+  Shape shape_;
+  std::string place_;
+  std::vector<ModulePtr> modules_;
+};
+
+ModulePtr build_cnn(const schema::ModelSpec& spec, const data::Encoding& data) {
+  StackBuilder builder(data.feature_shape);
+  for (const StackLayer& layer : spec.stack) builder.add(layer);
+  return builder.finish(data.outputs);
+}
+
+// Images, or series of one channel.
+constexpr InputSpec kImagesOrSeries{.kind = ModelInputKind::kNumbers,
+                                    .least_axes = 1,
+                                    .most_axes = 3,
+                                    .others = kNoOthers,
+                                    .outputs = OutputsPer::kSample};
+
+}  // namespace
+
+const ModelDef kCnnModel{
+    .type = schema::ModelType::kCnn,
+    .inputs = kImagesOrSeries,
+    .check = [](const schema::ModelSpec& spec, const data::Encoding& data) { build_cnn(spec, data); },
+    .check_labels = kNoCheck,
+    .build = build_cnn,
+    .transformer = kNoTransformer,
+    .pretrained = kNotPretrained,
+};
+
+}  // namespace runner::nn
