@@ -1,8 +1,6 @@
 // nn.batch_norm and nn.group_norm: torch.nn.functional's.
 #include "runner/model/norms.h"
 
-#include <lua.hpp>
-
 #include "runner/lua/arguments.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_functions.h"

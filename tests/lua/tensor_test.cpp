@@ -267,6 +267,16 @@ std::vector<Row> reductions() {
       {"x:softmax(2)", {f32, Shape{2, 3}}, softmax(kX, false)},
       {"x:log_softmax()", {f32, Shape{2, 3}}, softmax(kX, true)},
       {"nn.rms_norm(x, nn.ones(3), 0)", {f32, Shape{2, 3}}, {-1.680336, -0.420084, 0, 0.377964, 0.755929, 1.511858}},
+      {"nn.batch_norm(nn.tensor{1, 2, 3, 6}:reshape(4, 1), nil, nil, {training = true})",
+       {f32, Shape{4, 1}},
+       {-1.0690434, -0.5345217, 0.0, 1.6035652}},
+      {"nn.batch_norm(nn.tensor{1, 3}:reshape(1, 2), nn.tensor{1, 1}, nn.tensor{4, 4}, {eps = 0, bias = nn.tensor{1, "
+       "2}})",
+       {f32, Shape{1, 2}},
+       {1, 3}},
+      {"nn.group_norm(nn.tensor{1, 2, 3, 6}:reshape(1, 4), 2)",
+       {f32, Shape{1, 4}},
+       {-0.9999800, 0.9999800, -0.9999978, 0.9999978}},
       {"(x:topk(2))", {f32, Shape{2, 2}}, {0, -0.5, 3, 1.5}},
       {"({x:topk(2)})[2]", {i64, Shape{2, 2}}, {2, 1, 2, 1}},
       {"nn.scaled_dot_product_attention(nn.zeros(1, 1, 2, 1), nn.zeros(1, 1, 2, 1), nn.tensor{1, 3}:reshape(1, 1, 2, "
