@@ -5,32 +5,26 @@
 // The gradient of the weights is a sum over samples: they are cut into parts by shape; a part adds its samples in
 // order, then the parts are added in order.
 
+#include "backends/kernels/convolution.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/op_kernels.h"
-#include "backends/kernels/plane.h"
 #include "backends/kernels/rows_io.h"
 
 namespace runner::backends {
 
 namespace {
 
-struct Convolution {
-  DType dtype;   // of the operands
-  DType result;  // f32 for a wide product
-  Plane plane;
-  int64_t batch, groups, in, out;  // channels of one group
-  int64_t block_rows;              // rows of windows in a block
-  int64_t parts;                   // of the channels, or of the samples for the gradient of the weights
+struct Convolution : ConvShape {
+  int64_t block_rows;  // rows of windows in a block
+  int64_t parts;       // of the channels, or of the samples for the gradient of the weights
   int64_t units, chunks;
 
-  int64_t columns() const { return in * plane.elements(); }  // of the weights of one output channel
-  int64_t x_elems() const { return in * plane.size(); }      // of one sample and group
-  int64_t y_elems() const { return out * plane.windows(); }
-  int64_t w_elems() const { return out * columns(); }
   int64_t block_windows() const { return block_rows * plane.w.windows; }
   bool is_native() const { return backends::is_native(dtype); }
   bool result_is_native() const { return backends::is_native(result); }
@@ -283,7 +277,6 @@ void run_conv_grad_w(const Convolution& c, const KernelArguments& arguments) {
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
 constexpr size_t kFirstWindowAttr = 2;  // in the attributes
-constexpr int64_t kLeastConvUnits = 8;
 
 // The shapes of x and w, of the operands or the result.
 struct ConvShapes {
@@ -302,22 +295,27 @@ int64_t window_rows_of(const Convolution& c) {
   return std::clamp<int64_t>(kBlockElems / each, 1, std::max<int64_t>(c.plane.h.windows, 1));
 }
 
-Convolution convolution_of(const KernelRequest& request) {
+ConvShape conv_shape(const KernelRequest& request) {
   const auto [x, w] = conv_shapes(request);
   const int64_t groups = request.attrs[0];
-  Convolution c{.dtype = request.operands[0].dtype,
-                .result = request.result.dtype,
-                .plane = Plane::of(x, request.attrs.subspan(kFirstWindowAttr)),
-                .batch = x[0],
-                .groups = groups,
-                .in = w[1],
-                .out = w[0] / groups,
-                .block_rows = 1,
-                .parts = 1,
-                .units = 0,
-                .chunks = 0};
-  c.block_rows = window_rows_of(c);
-  return c;
+  return {.dtype = request.operands[0].dtype,
+          .result = request.result.dtype,
+          .plane = Plane::of(x, request.attrs.subspan(kFirstWindowAttr)),
+          .batch = x[0],
+          .groups = groups,
+          .in = w[1],
+          .out = w[0] / groups};
+}
+
+// Whether oneDNN is at least as fast (bench/ops_bench.cpp), including the conversion of layouts: enough work, channels
+// that fill its vectors, or one channel per group, which has kernels of its own.
+bool suits_onednn(Op op, const ConvShape& s) {
+  constexpr int64_t kLeastProducts = 2 << 20, kLeastOut = 8;
+  const int64_t least_in = op == Op::kConv ? 3 : op == Op::kConvGradX ? 8 : 1;
+  const bool is_known =
+      s.dtype == DType::kF32 || (s.dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative);
+  const bool is_depthwise = s.in == 1 && s.out == 1;
+  return is_known && s.products() >= kLeastProducts && (is_depthwise || (s.in >= least_in && s.out >= kLeastOut));
 }
 
 // Parts so that there are enough units for several threads.
@@ -339,7 +337,11 @@ size_t conv_scratch_bytes(const Convolution& c, Op op) {
 template <Op op, auto run_f32, auto run_f64>
 Kernel prepare_conv(const KernelRequest& request) {
   constexpr double kFlopsPerNs = 60;
-  Convolution c = convolution_of(request);
+  const ConvShape shape = conv_shape(request);
+  if (suits_onednn(op, shape))
+    if (std::optional<Kernel> kernel = prepare_conv_dnnl(op, shape)) return *std::move(kernel);
+  Convolution c{shape, 1, 1, 0, 0};
+  c.block_rows = window_rows_of(c);
   if (op != Op::kConv) c.parts = conv_parts(c, op);
   c.units = (op == Op::kConvGradW ? c.groups : c.batch * c.groups) * c.parts;
   const double products = static_cast<double>(c.batch * c.groups * c.y_elems()) * static_cast<double>(c.columns());

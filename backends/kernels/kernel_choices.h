@@ -15,14 +15,14 @@ std::string kernel_choices_json();
 // Native or emulated bf16 products, by CPU (runtime/cpu_features.h); emulated if oneDNN may not use bf16 instructions.
 Bf16Products bf16_products_in_use();
 
-// Instructions that oneDNN may use on this CPU under ONEDNN_MAX_CPU_ISA. (matmul_dnnl.cpp)
+// Instructions that oneDNN may use on this CPU under ONEDNN_MAX_CPU_ISA. (onednn.cpp)
 struct OneDnnLimit {
   std::string_view instructions;  // the widest: "avx2", "avx512", "amx", …
   bool avx2 = false, avx512 = false, avx512_bf16 = false, amx = false;
 };
 OneDnnLimit onednn_limit();
 
-// Version of the loaded library: "2.6.3". (matmul_dnnl.cpp)
+// Version of the loaded library: "2.6.3". (onednn.cpp)
 std::string onednn_version();
 
 }  // namespace runner::backends

@@ -17,8 +17,7 @@ struct MatmulShape {
 MatmulShape matmul_shape(const KernelRequest& request);
 
 // Products of f32, or of bf16 with native instructions (accumulated in f32, rounded once if the result is bf16), as
-// single-threaded oneDNN calls on tiles that depend on the shape only. matmul_dnnl.cpp is the only file that uses
-// oneDNN. `adds`: adds the third operand.
+// single-threaded oneDNN calls on tiles that depend on the shape only. `adds`: adds the third operand.
 Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds = false);
 
 // Products of f32 or f64 with our own register tiles. (matmul_tiles.cpp)

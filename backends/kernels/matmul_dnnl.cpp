@@ -1,45 +1,29 @@
-// Products with oneDNN 2.x: primitives are created when a Plan is built, and run as single-threaded calls on tiles.
+// Products with oneDNN, on tiles.
 //
 // Tiles depend on the shape only. For matrices with gaps between rows, oneDNN falls back to an older implementation
 // that takes 30 ms of code generation at first use. Therefore tiles are cut so that they have no gaps, and copied if
-// that is cheap. All tiles of one size share a primitive. The memory objects that hold the pointers of a call come from
-// a free list, so that several threads may run a kernel at the same time. oneDNN's own OpenMP pool is not used: each
-// thread that creates or runs primitives is first limited to one OpenMP thread.
+// that is cheap. All tiles of one size share a primitive.
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "backends/kernels/isa/loops.h"
-#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/matmul.h"
+#include "backends/kernels/onednn.h"
 #include "backends/kernels/prepare.h"
 #include "backends/runtime/available_memory.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
 
-extern "C" void omp_set_num_threads(int threads);
-
 namespace runner::backends {
 
 namespace {
 
 using dnnl::memory;
-
-void use_one_openmp_thread() {
-  thread_local const bool done = (omp_set_num_threads(1), true);
-  static_cast<void>(done);
-}
-
-const dnnl::engine& engine() {
-  static const dnnl::engine kEngine(dnnl::engine::kind::cpu, 0);
-  return kEngine;
-}
 
 // A rectangle of C, or several whole matrices.
 struct Tile {
@@ -61,7 +45,7 @@ struct TileCall {
   memory a, b, c, scratch;
   dnnl::stream stream;
 };
-using Calls = std::vector<TileCall>;
+using TileCalls = std::vector<TileCall>;
 
 struct DnnlMatmul {
   MatmulShape shape;
@@ -73,12 +57,7 @@ struct DnnlMatmul {
   size_t tile_scratch_bytes = 0;
   TransposeLoops::Transpose transpose;
 
-  // Memory objects that no call is using.
-  struct Idle {
-    std::mutex mutex;
-    std::vector<std::unique_ptr<Calls>> sets;
-  };
-  std::shared_ptr<Idle> idle = std::make_shared<Idle>();
+  std::shared_ptr<OneDnnCalls<TileCalls>> calls = std::make_shared<OneDnnCalls<TileCalls>>();
 };
 
 // ---- cutting -------------------------------------------------------------------------------------------------------
@@ -153,7 +132,7 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
   dnnl::post_ops adding;
   if (adds) adding.append_sum();
   attr.set_post_ops(adding);
-  const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, engine());
+  const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, onednn_engine());
   kind.scratch = pd.scratchpad_desc();
   kind.primitive = dnnl::matmul(pd);
   return kind;
@@ -163,10 +142,6 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
 size_t scratch_bytes(const TileKind& kind) {
   return aligned(kind.scratch.get_size()) + (kind.transposes_a ? aligned(kind.a.get_size()) : 0) +
          (kind.copies_c ? aligned(kind.c.get_size()) : 0);
-}
-
-memory::data_type type_of(DType dtype) {
-  return dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
 DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result, bool adds) {
@@ -183,55 +158,24 @@ DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result, bool
       return kind.batch == tile.batch && kind.rows == tile.rows && kind.cols == tile.cols;
     });
     if (found == m.kinds.end())
-      found = m.kinds.insert(found, make_kind(shape, tile, type_of(dtype), type_of(result), adds));
+      found = m.kinds.insert(found, make_kind(shape, tile, onednn_type(dtype), onednn_type(result), adds));
     m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
     m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, scratch_bytes(*found));
   }
   return m;
 }
 
-std::unique_ptr<Calls> make_calls(const DnnlMatmul& m) {
-  auto calls = std::make_unique<Calls>();
+TileCalls make_calls(const DnnlMatmul& m) {
+  TileCalls calls;
   for (const size_t at : m.kind_of_tile) {
     const TileKind& kind = m.kinds[at];
-    const auto empty = [&](const memory::desc& desc) { return memory(desc, engine(), nullptr); };
-    calls->push_back({empty(kind.a), empty(kind.b), empty(kind.c), empty(kind.scratch), dnnl::stream(engine())});
+    calls.push_back({onednn_memory(kind.a), onednn_memory(kind.b), onednn_memory(kind.c), onednn_memory(kind.scratch),
+                     dnnl::stream(onednn_engine())});
   }
   return calls;
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------
-
-// Memory objects for one call, returned to the free list at its end.
-class BorrowedCalls {
- public:
-  explicit BorrowedCalls(const DnnlMatmul& m) : idle_(*m.idle) {
-    {
-      const std::lock_guard lock(idle_.mutex);
-      if (!idle_.sets.empty()) {
-        calls_ = std::move(idle_.sets.back());
-        idle_.sets.pop_back();
-      }
-    }
-    if (calls_ == nullptr) calls_ = make_calls(m);
-  }
-  ~BorrowedCalls() {
-    const std::lock_guard lock(idle_.mutex);
-    idle_.sets.push_back(std::move(calls_));
-  }
-  BorrowedCalls(const BorrowedCalls&) = delete;
-  BorrowedCalls& operator=(const BorrowedCalls&) = delete;
-  TileCall& operator[](size_t tile) { return (*calls_)[tile]; }
-
- private:
-  DnnlMatmul::Idle& idle_;
-  std::unique_ptr<Calls> calls_;
-};
-
-void point(memory& object, std::byte* data) {
-  if (dnnl_memory_set_data_handle_v2(object.get(), data, nullptr) != dnnl_success)
-    fail(ErrorKind::kRun, "matmul: oneDNN rejects the buffer");
-}
 
 // Copies `rows` rows of `row_bytes`, which start `from_stride` and `to_stride` bytes apart.
 void copy_rows(std::byte* to, size_t to_stride, const std::byte* from, size_t from_stride, int64_t rows,
@@ -266,8 +210,7 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
                                   {DNNL_ARG_WEIGHTS, call.b.get()},
                                   {DNNL_ARG_DST, call.c.get()},
                                   {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
-  const dnnl_status_t status = dnnl_primitive_execute(kind.primitive.get(), call.stream.get(), 4, args);
-  RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN failed with status {}", static_cast<int>(status));
+  execute(kind.primitive, call.stream, args, "matmul");
   if (kind.copies_c) copy_rows(c, row, dense_c, dense_row, tile.rows, dense_row);
 }
 
@@ -275,9 +218,9 @@ void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
   if (m.adds && arguments.operands[2] != arguments.results[0])
     std::memcpy(arguments.results[0], arguments.operands[2],
                 static_cast<size_t>(m.shape.batch * m.shape.c_elems()) * m.result_bytes);
-  BorrowedCalls calls(m);
+  OneDnnCalls<TileCalls>::Borrowed calls(*m.calls, [&] { return make_calls(m); });
   arguments.pool.parallel_for(static_cast<int64_t>(m.tiles.size()), [&](int64_t tile) {
-    run_tile(m, static_cast<size_t>(tile), calls[static_cast<size_t>(tile)], arguments);
+    run_tile(m, static_cast<size_t>(tile), (*calls)[static_cast<size_t>(tile)], arguments);
   });
 }
 
@@ -292,7 +235,7 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
   use_one_openmp_thread();
   try {
     DnnlMatmul m = make_matmul(shape, dtype, result, adds);
-    m.idle->sets.push_back(make_calls(m));
+    m.calls->give(std::make_unique<TileCalls>(make_calls(m)));
     const size_t scratch = m.tile_scratch_bytes * m.tiles.size();
     const char *const wide = result == dtype ? "" : ".wide", *const add = adds ? ".add" : "";
     return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}{}", name_of(dtype), wide, add), std::move(m), scratch);
@@ -301,28 +244,6 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
     fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
          shape.inner, shape.cols, name_of(dtype), error.what());
   }
-}
-
-OneDnnLimit onednn_limit() {
-  const auto allowed =
-      static_cast<unsigned>(dnnl_get_effective_cpu_isa());  // each includes the bits of the smaller ones
-  const auto has = [&](dnnl_cpu_isa_t isa) { return (allowed & isa) == static_cast<unsigned>(isa); };
-  OneDnnLimit limit;
-  limit.avx2 = has(dnnl_cpu_isa_avx2);
-  limit.avx512 = has(dnnl_cpu_isa_avx512_core);
-  limit.avx512_bf16 = has(dnnl_cpu_isa_avx512_core_bf16);
-  limit.amx = has(dnnl_cpu_isa_avx512_core_amx);
-  limit.instructions = limit.amx           ? "amx"
-                       : limit.avx512_bf16 ? "avx512_bf16"
-                       : limit.avx512      ? "avx512"
-                       : limit.avx2        ? "avx2"
-                                           : "sse41";
-  return limit;
-}
-
-std::string onednn_version() {
-  const dnnl_version_t* version = dnnl_version();
-  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 }  // namespace runner::backends

@@ -1,0 +1,31 @@
+// Convolutions: one file per implementation; convolution.cpp chooses.
+#pragma once
+
+#include <optional>
+
+#include "backends/kernels/kernel.h"
+#include "backends/kernels/plane.h"
+
+namespace runner::backends {
+
+// The sizes of y = conv(x, w), and the dtypes of the op that computes y or a gradient.
+struct ConvShape {
+  DType dtype;   // of the operands
+  DType result;  // f32 for a wide product
+  Plane plane;
+  int64_t batch, groups, in, out;  // channels of one group
+
+  int64_t columns() const { return in * plane.elements(); }  // of the weights of one output channel
+  int64_t x_elems() const { return in * plane.size(); }      // of one sample and group
+  int64_t y_elems() const { return out * plane.windows(); }
+  int64_t w_elems() const { return out * columns(); }  // of one group
+  int64_t products() const { return batch * groups * y_elems() * columns(); }
+};
+
+// The units of work so that several threads have enough of it.
+inline constexpr int64_t kLeastConvUnits = 8;
+
+// f32 or bf16 by oneDNN; nothing if oneDNN has no fast implementation for the shape. (convolution_dnnl.cpp)
+std::optional<Kernel> prepare_conv_dnnl(Op op, const ConvShape& shape);
+
+}  // namespace runner::backends

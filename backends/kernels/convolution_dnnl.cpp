@@ -1,0 +1,384 @@
+// Convolution with oneDNN, in its own layouts of activations and weights.
+//
+// Results of samples: each is converted to oneDNN's layout, convolved and converted back while it is in the cache. The
+// gradient of the weights is a sum over samples, which are cut into parts, and these into steps of so many samples that
+// adding up the results of the steps takes little time.
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/convolution.h"
+#include "backends/kernels/onednn.h"
+#include "backends/kernels/prepare.h"
+#include "backends/runtime/available_memory.h"
+#include "schema/base/error.h"
+
+namespace runner::backends {
+
+namespace {
+
+using dnnl::memory;
+
+// Converts between a plain layout and that of a primitive.
+struct Conversion {
+  memory::desc from, to;
+  dnnl::reorder primitive;
+};
+
+// The tensors of a primitive in the layouts that it takes, and the conversions from or to plain layouts.
+enum ConvTensor : size_t { kX, kW, kY };
+
+// The primitive for a number of samples.
+struct ConvStep {
+  int64_t samples = 0;
+  dnnl::primitive primitive;
+  std::array<memory::desc, 3> plain, taken;  // by ConvTensor
+  std::array<Conversion, 3> conversions;
+  memory::desc scratch;
+
+  bool converts(ConvTensor tensor) const { return plain[tensor] != taken[tensor]; }
+};
+
+// Memory objects of the steps of one chunk.
+struct ConvCall {
+  std::array<memory, 3> plain, taken;
+  memory scratch;
+};
+struct ChunkCalls {
+  std::vector<ConvCall> steps;
+  dnnl::stream stream;
+};
+using ConvCalls = std::vector<ChunkCalls>;
+
+struct DnnlConv {
+  Op op;
+  ConvShape shape;
+  std::vector<ConvStep> steps;  // the second: what is left of a part
+  int64_t parts, chunks;        // of the samples; parts: whose gradients of the weights are added up
+  std::shared_ptr<OneDnnCalls<ConvCalls>> calls = std::make_shared<OneDnnCalls<ConvCalls>>();
+
+  size_t bytes(ConvTensor tensor) const { return aligned(steps[0].taken[tensor].get_size()); }
+  // Scratch of a chunk: x and y, the sums of a step, and what the primitive needs.
+  size_t chunk_bytes() const {
+    size_t primitive = 0;
+    for (const ConvStep& step : steps) primitive = std::max(primitive, aligned(step.scratch.get_size()));
+    return bytes(kX) + bytes(kY) + (op == Op::kConvGradW ? bytes(kW) : 0) + primitive;
+  }
+  // Scratch of all: the weights, or the sums of all parts; then the chunks.
+  size_t shared_bytes() const { return op == Op::kConvGradW ? static_cast<size_t>(parts) * bytes(kW) : bytes(kW); }
+};
+
+// ---- preparing -----------------------------------------------------------------------------------------------------
+
+memory::dims dims_of(const Plane& plane, int64_t first, int64_t second, int64_t PlaneAxis::*size) {
+  return {first, second, plane.h.*size, plane.w.*size};
+}
+
+// Plain and free layouts of the tensors for `samples` samples.
+struct ConvDescs {
+  std::array<memory::desc, 3> plain, any;
+};
+ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples) {
+  memory::dims dims[3] = {dims_of(s.plane, samples, s.groups * s.in, &PlaneAxis::size),
+                          {s.out, s.in, s.plane.h.window.size, s.plane.w.window.size},
+                          dims_of(s.plane, samples, s.groups * s.out, &PlaneAxis::windows)};
+  if (s.groups > 1) dims[kW].insert(dims[kW].begin(), s.groups);
+  const ConvTensor result = op == Op::kConv ? kY : op == Op::kConvGradX ? kX : kW;
+  ConvDescs descs;
+  for (const ConvTensor tensor : {kX, kW, kY}) {
+    // The gradient of the weights is summed in f32.
+    const DType dtype = tensor != result ? s.dtype : result == kW ? DType::kF32 : s.result;
+    const DType plain = tensor == result ? s.result : s.dtype;
+    const auto tag = dims[tensor].size() == 5 ? memory::format_tag::abcde : memory::format_tag::abcd;
+    descs.plain[tensor] = memory::desc(dims[tensor], onednn_type(plain), tag);
+    descs.any[tensor] = memory::desc(dims[tensor], onednn_type(dtype), memory::format_tag::any);
+  }
+  return descs;
+}
+
+template <class PrimitiveDesc>
+bool is_fast(const PrimitiveDesc& desc) {
+  const std::string_view name = desc.impl_info_str();
+  return name.starts_with("jit") || name.starts_with("brgconv") || name.starts_with("brg");
+}
+
+// Unset if oneDNN has only slow implementations.
+std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples) {
+  const ConvDescs descs = descs_of(op, s, samples);
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const PlaneAxis &h = s.plane.h, &w = s.plane.w;
+  const memory::dims strides{h.window.stride, w.window.stride}, before{h.window.before, w.window.before};
+  const memory::dims dilates{h.window.dilation - 1, w.window.dilation - 1};
+  // oneDNN computes the number of windows from the padding; what no window reaches is cut off.
+  const auto after = [](const PlaneAxis& axis) {
+    return (axis.windows - 1) * axis.window.stride + axis.window.extent() - axis.size - axis.window.before;
+  };
+  const memory::dims ends{after(h), after(w)};
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto& [x, weights, y] = descs.any;
+
+  // The gradients refer to a forward primitive whose result has the dtype of the operands.
+  const memory::desc forward_y(y.dims(), onednn_type(op == Op::kConv ? s.result : s.dtype), memory::format_tag::any);
+  const memory::desc forward_x(x.dims(), onednn_type(s.dtype), memory::format_tag::any);
+  const memory::desc forward_w(weights.dims(), onednn_type(s.dtype), memory::format_tag::any);
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, direct, forward_x, forward_w, forward_y, strides, dilates, before, ends},
+      attr, onednn_engine());
+  ConvStep step{
+      .samples = samples, .primitive = {}, .plain = descs.plain, .taken = {}, .conversions = {}, .scratch = {}};
+  if (op == Op::kConv) {
+    if (!is_fast(forward)) return std::nullopt;
+    step.primitive = dnnl::convolution_forward(forward);
+    step.taken = {forward.src_desc(), forward.weights_desc(), forward.dst_desc()};
+    step.scratch = forward.scratchpad_desc();
+  } else if (op == Op::kConvGradX) {
+    const dnnl::convolution_backward_data::primitive_desc backward(
+        {direct, x, weights, y, strides, dilates, before, ends}, attr, onednn_engine(), forward);
+    if (!is_fast(backward)) return std::nullopt;
+    step.primitive = dnnl::convolution_backward_data(backward);
+    step.taken = {backward.diff_src_desc(), backward.weights_desc(), backward.diff_dst_desc()};
+    step.scratch = backward.scratchpad_desc();
+  } else {
+    const dnnl::convolution_backward_weights::primitive_desc backward(
+        {direct, x, weights, y, strides, dilates, before, ends}, attr, onednn_engine(), forward);
+    if (!is_fast(backward)) return std::nullopt;
+    step.primitive = dnnl::convolution_backward_weights(backward);
+    step.taken = {backward.src_desc(), backward.diff_weights_desc(), backward.diff_dst_desc()};
+    step.scratch = backward.scratchpad_desc();
+  }
+  const ConvTensor result = op == Op::kConv ? kY : op == Op::kConvGradX ? kX : kW;
+  for (const ConvTensor tensor : {kX, kW, kY}) {
+    if (!step.converts(tensor)) continue;
+    const memory::desc &from = tensor == result ? step.taken[tensor] : step.plain[tensor],
+                       &to = tensor == result ? step.plain[tensor] : step.taken[tensor];
+    dnnl::primitive_attr user;
+    user.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc pd(onednn_engine(), from, onednn_engine(), to, user);
+    if (pd.scratchpad_desc().get_size() > 0) return std::nullopt;
+    step.conversions[tensor] = {from, to, dnnl::reorder(pd)};
+  }
+  return step;
+}
+
+ConvCalls make_calls(const DnnlConv& conv) {
+  ConvCalls calls(static_cast<size_t>(conv.chunks));
+  for (ChunkCalls& chunk : calls) {
+    chunk.stream = dnnl::stream(onednn_engine());
+    for (const ConvStep& step : conv.steps) {
+      ConvCall& call = chunk.steps.emplace_back();
+      for (const ConvTensor tensor : {kX, kW, kY}) {
+        call.plain[tensor] = onednn_memory(step.plain[tensor]);
+        call.taken[tensor] = onednn_memory(step.taken[tensor]);
+      }
+      call.scratch = onednn_memory(step.scratch);
+    }
+  }
+  return calls;
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+// Runs the steps of one chunk.
+class ConvChunk {
+ public:
+  ConvChunk(const DnnlConv& conv, ChunkCalls& calls, const KernelArguments& arguments, int64_t chunk)
+      : conv_(conv), calls_(calls), arguments_(arguments) {
+    std::byte* at = arguments.scratch + conv.shared_bytes() + static_cast<size_t>(chunk) * conv.chunk_bytes();
+    const auto take = [&](size_t bytes) { return std::exchange(at, at + bytes); };
+    room_[kX] = take(conv.bytes(kX));
+    room_[kY] = take(conv.bytes(kY));
+    room_[kW] = conv.op == Op::kConvGradW ? take(conv.bytes(kW)) : arguments.scratch;
+    primitive_room_ = at;
+  }
+
+  // One sample of y or of the gradient of x. The weights have been converted.
+  void compute(int64_t sample) {
+    const ConvStep& step = conv_.steps[0];
+    ConvCall& call = calls_.steps[0];
+    const ConvTensor from = conv_.op == Op::kConv ? kX : kY, to = conv_.op == Op::kConv ? kY : kX;
+    take(step, call, from, operand_at(0, step, from, sample));
+    point(call.taken[kW], step.converts(kW) ? room_[kW] : arguments_.operands[1]);
+    std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(sample);
+    point(call.taken[to], step.converts(to) ? room_[to] : result);
+    run(step, call);
+    if (!step.converts(to)) return;
+    point(call.plain[to], result);
+    convert(step, call.taken[to], call.plain[to], to);
+  }
+
+  // sums = the gradient of the weights over the samples of a part.
+  void add_part(IndexRange<int64_t> samples, float* sums) {
+    for (int64_t first = samples.begin; first < samples.end;) {
+      const size_t index = samples.end - first >= conv_.steps[0].samples ? 0 : 1;
+      const ConvStep& step = conv_.steps[index];
+      ConvCall& call = calls_.steps[index];
+      take(step, call, kX, operand_at(0, step, kX, first));
+      take(step, call, kY, operand_at(1, step, kY, first));
+      const bool is_first = first == samples.begin;
+      std::byte* const target = is_first ? reinterpret_cast<std::byte*>(sums) : room_[kW];
+      point(call.taken[kW], target);
+      run(step, call);
+      if (!is_first)
+        window_loops<float>().add(sums, reinterpret_cast<const float*>(target), 1,
+                                  static_cast<int64_t>(step.taken[kW].get_size() / sizeof(float)));
+      first += step.samples;
+    }
+  }
+
+ private:
+  size_t sample_bytes(const ConvStep& step, ConvTensor tensor) const {
+    return step.plain[tensor].get_size() / static_cast<size_t>(step.samples);
+  }
+  std::byte* operand_at(size_t operand, const ConvStep& step, ConvTensor tensor, int64_t sample) const {
+    return arguments_.operands[operand] + sample_bytes(step, tensor) * static_cast<size_t>(sample);
+  }
+
+  // Lets the primitive read `data`, converted if need be.
+  void take(const ConvStep& step, ConvCall& call, ConvTensor tensor, std::byte* data) {
+    if (!step.converts(tensor)) return point(call.taken[tensor], data);
+    point(call.plain[tensor], data);
+    point(call.taken[tensor], room_[tensor]);
+    convert(step, call.plain[tensor], call.taken[tensor], tensor);
+  }
+
+  void convert(const ConvStep& step, const memory& from, const memory& to, ConvTensor tensor) {
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+    execute(step.conversions[tensor].primitive, calls_.stream, args, "conv");
+  }
+
+  void run(const ConvStep& step, ConvCall& call) {
+    constexpr int kArguments[][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                     {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                     {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+    const auto& names = kArguments[conv_.op == Op::kConv ? 0 : conv_.op == Op::kConvGradX ? 1 : 2];
+    point(call.scratch, primitive_room_);
+    const dnnl_exec_arg_t args[] = {{names[kX], call.taken[kX].get()},
+                                    {names[kW], call.taken[kW].get()},
+                                    {names[kY], call.taken[kY].get()},
+                                    {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
+    execute(step.primitive, calls_.stream, args, "conv");
+  }
+
+  const DnnlConv& conv_;
+  ChunkCalls& calls_;
+  const KernelArguments& arguments_;
+  std::array<std::byte*, 3> room_;  // by ConvTensor
+  std::byte* primitive_room_;
+};
+
+// Converts the weights between `plain` and the first scratch.
+void convert_weights(const DnnlConv& conv, ChunkCalls& calls, std::byte* plain, std::byte* taken, bool to_plain) {
+  ConvCall& call = calls.steps[0];
+  point(call.plain[kW], plain);
+  point(call.taken[kW], taken);
+  const memory &from = to_plain ? call.taken[kW] : call.plain[kW], &to = to_plain ? call.plain[kW] : call.taken[kW];
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+  execute(conv.steps[0].conversions[kW].primitive, calls.stream, args, "conv");
+}
+
+using BorrowedConvCalls = OneDnnCalls<ConvCalls>::Borrowed;
+
+void run_samples(const DnnlConv& conv, const KernelArguments& arguments) {
+  use_one_openmp_thread();
+  BorrowedConvCalls calls(*conv.calls, [&] { return make_calls(conv); });
+  if (conv.steps[0].converts(kW)) convert_weights(conv, (*calls)[0], arguments.operands[1], arguments.scratch, false);
+  arguments.pool.parallel_for(conv.chunks, [&](int64_t chunk) {
+    use_one_openmp_thread();
+    ConvChunk worker(conv, (*calls)[static_cast<size_t>(chunk)], arguments, chunk);
+    const IndexRange<int64_t> samples = part_of(conv.shape.batch, chunk, conv.chunks);
+    for (int64_t sample = samples.begin; sample < samples.end; ++sample) worker.compute(sample);
+  });
+}
+
+void run_weights(const DnnlConv& conv, const KernelArguments& arguments) {
+  use_one_openmp_thread();
+  BorrowedConvCalls calls(*conv.calls, [&] { return make_calls(conv); });
+  const auto sums_of = [&](int64_t part) {
+    return reinterpret_cast<float*>(arguments.scratch + static_cast<size_t>(part) * conv.bytes(kW));
+  };
+  arguments.pool.parallel_for(conv.chunks, [&](int64_t chunk) {
+    use_one_openmp_thread();
+    ConvChunk worker(conv, (*calls)[static_cast<size_t>(chunk)], arguments, chunk);
+    const IndexRange<int64_t> parts = part_of(conv.parts, chunk, conv.chunks);
+    for (int64_t part = parts.begin; part < parts.end; ++part)
+      worker.add_part(part_of(conv.shape.batch, part, conv.parts), sums_of(part));
+  });
+  constexpr int64_t kPiece = 16 << 10;
+  const auto elems = static_cast<int64_t>(conv.steps[0].taken[kW].get_size() / sizeof(float));
+  arguments.pool.parallel_for(ceil_div(elems, kPiece), [&](int64_t piece) {
+    const int64_t first = piece * kPiece, n = std::min(kPiece, elems - first);
+    for (int64_t part = 1; part < conv.parts; ++part)
+      window_loops<float>().add(sums_of(0) + first, sums_of(part) + first, 1, n);
+  });
+  if (conv.steps[0].converts(kW))
+    convert_weights(conv, (*calls)[0], arguments.results[0], arguments.scratch, true);
+  else
+    std::copy_n(arguments.scratch, conv.steps[0].plain[kW].get_size(), arguments.results[0]);
+}
+
+// ---- choosing ------------------------------------------------------------------------------------------------------
+
+// Parts of the samples: several, unless their sums would take too much memory.
+int64_t parts_of_samples(const ConvShape& s) {
+  constexpr int64_t kMostSums = 4 << 20;
+  const int64_t fitting = std::max<int64_t>(2, kMostSums / (s.groups * s.w_elems()));
+  return std::min({kLeastConvUnits, fitting, s.batch});
+}
+
+// Samples of a step: so many that adding its sums takes about a twentieth of its time.
+int64_t samples_of_step(const ConvShape& s, int64_t part) {
+  constexpr int64_t kWindows = 1200;
+  return std::clamp<int64_t>(ceil_div(kWindows, s.plane.windows()), 1, part);
+}
+
+std::optional<DnnlConv> make_conv(Op op, const ConvShape& s) {
+  DnnlConv conv{.op = op, .shape = s, .steps = {}, .parts = 1, .chunks = 1};
+  const double gflops = s.dtype == DType::kBf16 ? 200 : 100;
+  const double ns = 2 * static_cast<double>(s.products()) / gflops;
+  std::vector<int64_t> sizes{1};
+  if (op == Op::kConvGradW) {
+    conv.parts = parts_of_samples(s);
+    // Parts have a size or one less.
+    const int64_t part = s.batch / conv.parts, step = samples_of_step(s, part);
+    sizes = {step};
+    if (step > 1) sizes.push_back(1);
+  }
+  conv.chunks = chunk_count(ns, op == Op::kConvGradW ? conv.parts : s.batch);
+  for (const int64_t size : sizes) {
+    std::optional<ConvStep> step = make_step(op, s, size);
+    if (!step) return std::nullopt;
+    conv.steps.push_back(std::move(*step));
+  }
+  // The steps add to the same sums.
+  if (conv.steps.size() > 1 && conv.steps[0].taken[kW] != conv.steps[1].taken[kW]) return std::nullopt;
+  return conv;
+}
+
+// Bytes of the three tensors in f32.
+size_t bytes_of(const ConvShape& s) {
+  return static_cast<size_t>(s.groups * (s.batch * (s.x_elems() + s.y_elems()) + s.w_elems())) * sizeof(float);
+}
+
+}  // namespace
+
+std::optional<Kernel> prepare_conv_dnnl(Op op, const ConvShape& shape) {
+  use_one_openmp_thread();
+  try {
+    std::optional<DnnlConv> conv = make_conv(op, shape);
+    if (!conv) return std::nullopt;
+    conv->calls->give(std::make_unique<ConvCalls>(make_calls(*conv)));
+    const size_t scratch = conv->shared_bytes() + static_cast<size_t>(conv->chunks) * conv->chunk_bytes();
+    const std::string name = fmt::format("{}.dnnl.{}", name_of(op), name_of(shape.dtype));
+    if (op == Op::kConvGradW) return make_kernel<run_weights>(name, std::move(*conv), scratch);
+    return make_kernel<run_samples>(name, std::move(*conv), scratch);
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return std::nullopt;
+    check_available(bytes_of(shape));  // it names exhausted memory only with some primitives
+    fail(ErrorKind::kRun, "{}: oneDNN failed to prepare: {}", name_of(op), error.what());
+  }
+}
+
+}  // namespace runner::backends

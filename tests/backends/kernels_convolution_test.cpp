@@ -1,0 +1,100 @@
+// Convolutions that are large enough for oneDNN, and their neighbours, compared with the reference loops; the same bits
+// for any number of threads.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/ir/windows.h"
+#include "backends/kernels/kernel_choices.h"
+#include "tests/backends/kernels_harness.h"
+
+namespace runner::backends {
+namespace {
+
+struct ConvCase {
+  Shape x, w;
+  std::vector<Window> windows;
+  int64_t groups = 1;
+  bool has_onednn_x = true;  // its gradient of x, too
+};
+
+constexpr Window kSame{.before = 1, .after = 1}, kHalved{.stride = 2, .before = 1, .after = 1};
+
+const ConvCase kConvCases[] = {
+    {{9, 16, 12, 14}, {24, 16, 3, 3}, {kSame, kSame}},
+    {{6, 32, 15, 16}, {32, 32, 3, 3}, {kHalved, kHalved}},  // windows do not reach the last column
+    {{2, 32, 24, 24}, {32, 32, 3, 3}, {{.dilation = 2}, {.dilation = 3, .before = 2, .after = 1}}},
+    {{17, 32, 9, 9}, {64, 32, 1, 1}, {{}, {}}},
+    {{15, 32, 17, 17}, {64, 32, 1, 1}, {{.stride = 2}, {.stride = 2}}},
+    {{4, 32, 12, 12}, {64, 16, 3, 3}, {kSame, kSame}, 2},
+    {{8, 64, 40, 40}, {64, 1, 3, 3}, {kSame, kSame}, 64},
+    {{16, 16, 200}, {32, 16, 5}, {{.before = 2, .after = 2}}},
+    {{2, 3, 64, 64},
+     {16, 3, 7, 7},
+     {{.stride = 2, .before = 3, .after = 3}, {.stride = 2, .before = 3, .after = 3}},
+     1,
+     false},
+    {{33, 20, 4, 4}, {24, 20, 3, 3}, {kSame, kSame}},
+};
+
+// The op, its operands and its result.
+struct ConvCall {
+  Op op;
+  std::array<TensorType, 2> operands;
+  TensorType result;
+  std::vector<int64_t> attrs;
+
+  KernelRequest request() const { return {op, operands, attrs, result}; }
+};
+
+ConvCall call_of(Op op, const ConvCase& c, DType dtype, bool wide) {
+  std::vector<Window> windows = c.windows;
+  Shape y = c.x.with(1, c.w[0]);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const int axis = static_cast<int>(2 + i);
+    windows[i].size = c.w[axis];
+    y = y.with(axis, windows[i].count(c.x[axis]));
+  }
+  ConvCall call{op, {}, {}, {c.groups, wide}};
+  append_to(call.attrs, windows);
+  const TensorType x{dtype, c.x}, w{dtype, c.w}, of_y{dtype, y};
+  call.operands = op == Op::kConv ? std::array{x, w} : op == Op::kConvGradX ? std::array{of_y, w} : std::array{x, of_y};
+  call.result = op == Op::kConv ? of_y : op == Op::kConvGradX ? x : w;
+  if (wide) call.result.dtype = DType::kF32;
+  return call;
+}
+
+void check_conv(const ConvCall& call, bool is_onednn) {
+  const std::array operands = {random_tensor(call.operands[0], 1), random_tensor(call.operands[1], 2)};
+  const TensorType types[] = {call.result};
+  const auto want = run_kernel(prepare_reference_kernel(call.request()), operands, types);
+  const Kernel kernel = prepare_kernel(call.request());
+  const auto got = run_kernel(kernel, operands, types);
+  const std::string what =
+      fmt::format("{} of {} and {}", kernel.name, call.operands[0].to_string(), call.operands[1].to_string());
+  EXPECT_EQ(kernel.name.find("dnnl") != std::string::npos, is_onednn) << what;
+  const bool narrow = size_of(call.result.dtype) == 2;
+  const double terms = 3000;  // at most, of a sum
+  expect_close(got[0], want[0], narrow ? 1.01 : 1, 8 * 0x1p-24 * terms, what);
+  for (const int threads : {2, 4}) {
+    EXPECT_TRUE(run_kernel(kernel, operands, types, threads)[0].same_bits(got[0])) << what << " on " << threads;
+  }
+  EXPECT_TRUE(run_kernel(prepare_kernel(call.request()), operands, types)[0].same_bits(got[0])) << what;
+}
+
+constexpr Op kConvOps[] = {Op::kConv, Op::kConvGradX, Op::kConvGradW};
+
+TEST(ConvolutionKernels, MatchTheReference) {
+  for (const ConvCase& c : kConvCases)
+    for (const Op op : kConvOps) check_conv(call_of(op, c, DType::kF32, false), op != Op::kConvGradX || c.has_onednn_x);
+}
+
+TEST(ConvolutionKernels, OfBf16MatchTheReference) {
+  const bool is_native = bf16_products_in_use() == Bf16Products::kNative;
+  for (const ConvCase& c : kConvCases)
+    for (const Op op : kConvOps)
+      for (const bool wide : {false, true})
+        check_conv(call_of(op, c, DType::kBf16, wide), is_native && (op != Op::kConvGradX || c.has_onednn_x));
+}
+
+}  // namespace
+}  // namespace runner::backends
