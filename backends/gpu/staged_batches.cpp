@@ -55,7 +55,9 @@ std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step
     if (const std::byte* const there = copy.copy_of(read.input, static_cast<size_t>(read.bytes)))
       brought_[read.input] = there;
   const uint64_t copied = launch(copy);
-  if (copy.launches() > 0 || is_named) streams_.wait(stream, *copied_, copy.launches() > 0 ? copied : staged->copied);
+  const bool is_launched = copy.launches() > 0;
+  if (is_launched || is_named)
+    streams_.wait(stream, *copied_, is_launched || staged == nullptr ? copied : staged->copied);
   return brought_;
 }
 

@@ -127,7 +127,8 @@ Kernel with_addend(Kernel product, const TensorType& result) {
                 .element_bytes = size_of(result.dtype),
                 .product = std::move(product)};
   const size_t scratch = aligned(result.bytes()) + m.product.scratch_bytes;
-  return make_kernel<run_added>(m.product.name + ".add", std::move(m), scratch);
+  std::string name = m.product.name + ".add";
+  return make_kernel<run_added>(std::move(name), std::move(m), scratch);
 }
 
 // f32 uses oneDNN, or our own tiles if small or narrow; bf16, with a result of bf16 or f32, native instructions or f32

@@ -252,7 +252,7 @@ class HloWriter {
   // The name of the computation of two numbers that a reduction applies.
   std::string computation(std::string_view opcode, DType dtype) {
     const std::string name = fmt::format("{}.{}", opcode, hlo_text({dtype, {}}));
-    const std::string without_shape = name.substr(0, name.find('['));
+    std::string without_shape = name.substr(0, name.find('['));
     computations_.emplace(without_shape, std::pair(opcode, dtype));
     return without_shape;
   }

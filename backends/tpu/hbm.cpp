@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/ir/op_def.h"
+
 namespace runner::backends::tpu {
 namespace {
 

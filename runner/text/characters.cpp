@@ -75,7 +75,7 @@ void append_lower_case(std::u32string& out, char32_t code) {
   if (code >= kFirstNewLetter) {
     for (const LowerCaseRange& range : kNewLetters) {
       if (code < range.first || code > range.last) continue;
-      out += range.lower + (code - range.first);
+      out += static_cast<char32_t>(range.lower + (code - range.first));
       return;
     }
   }

@@ -89,7 +89,7 @@ void check_characters_map(std::string_view map, size_t at) {
   const auto check = [&](bool holds) {
     RUN_CHECK(holds, ErrorKind::kData, "byte {}: the map of characters is damaged", at);
   };
-  constexpr size_t kBlock = 256 * 4;
+  constexpr size_t kBlock = size_t{256} * 4;
   if (map.empty()) return;
   check(map.size() > 4);
   const size_t size = read_unit(map, 0);

@@ -60,7 +60,7 @@ class PieceVocabulary {
   std::vector<AddedToken> added() const {
     std::vector<AddedToken> list;
     for (const auto& [id, token] : added_) list.push_back(token);
-    std::ranges::stable_partition(list, [](const AddedToken& token) { return token.is_special; });
+    std::stable_partition(list.begin(), list.end(), [](const AddedToken& token) { return token.is_special; });
     return list;
   }
 

@@ -24,7 +24,7 @@ std::string TextStream::add(int32_t token) {
   window_.push_back(token);
   const std::string text = tokenizer_.decode(window_);
   const bool is_whole = !text.ends_with(kReplacement);
-  const std::string added = shown_until(text, text.size() - (is_whole ? 0 : kReplacement.size()));
+  std::string added = shown_until(text, text.size() - (is_whole ? 0 : kReplacement.size()));
   if (is_whole) {
     window_ = {token};
     shown_ = tokenizer_.decode(window_).size();

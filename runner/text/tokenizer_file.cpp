@@ -231,7 +231,7 @@ TokenizerFormat format_of_file(const std::string& path) {
 TokenizerFiles find_in_folder(const fs::path& folder) {
   const auto path_of = [&](const char* name) { return (folder / name).string(); };
   const auto has = [&](const char* name) { return fs::exists(folder / name); };
-  const TokenizerFiles model{TokenizerFormat::kSentencePiece, {piece_model_of(folder)}};
+  TokenizerFiles model{TokenizerFormat::kSentencePiece, {piece_model_of(folder)}};
   const bool has_model = !model.files[0].empty();
   if (has(kJsonName)) {
     if (has_model && is_sentence_piece(read_object(path_of(kJsonName)))) return model;

@@ -245,7 +245,7 @@ TemplatePart read_token_pair(const Section& processor, std::string_view key, siz
   const json::List& pair = json::elements_of(processor.at(key));
   RUN_CHECK(pair.size() == 2 && pair[0].text() != nullptr, ErrorKind::kData, "{}: expected a token and its id",
             processor.place_of(key));
-  const TemplatePart part{.ids = {id_of(pair[1], processor.place_of(key))}};
+  TemplatePart part{.ids = {id_of(pair[1], processor.place_of(key))}};
   check_ids(part.ids, vocabulary, processor.place_of(key));
   return part;
 }

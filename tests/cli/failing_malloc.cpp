@@ -83,6 +83,7 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
 }
 
 // Static objects are constructed before main(), where no program can handle a failure.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name in the C library.
 int __libc_start_main(Main main, int argc, char** argv, void (*init)(), void (*fini)(), void (*loader_fini)(),
                       void* stack_end) {
   real_main = main;

@@ -39,7 +39,7 @@ struct Inputs {
 };
 using Model = std::function<Value(const Inputs&)>;
 
-constexpr int64_t kRows[] = {0}, kColumns[] = {1}, kSwapped[] = {1, 0};
+constexpr int64_t kColumns[] = {1}, kSwapped[] = {1, 0};
 
 Value is_positive(Value x) {
   return ops::gt(x, 0.0);

@@ -116,11 +116,11 @@ TEST_F(WriteTest, ReplacesOnlyTheSameKind) {
   };
   for (const auto& [old_kind, old] : files) {
     EXPECT_EQ(kind_of(old), old_kind) << old;
-    for (const auto& [kind, contents] : files) {
+    for (const auto& file : files) {
       write("x", old);
-      const std::string error = message_of([&] { write_file(path("x"), contents, kind); });
-      EXPECT_EQ(error.empty(), kind == old_kind) << old << '\n' << contents;
-      EXPECT_EQ(this->contents("x"), kind == old_kind ? contents : old);
+      const std::string error = message_of([&] { write_file(path("x"), file.second, file.first); });
+      EXPECT_EQ(error.empty(), file.first == old_kind) << old << '\n' << file.second;
+      EXPECT_EQ(contents("x"), file.first == old_kind ? file.second : old);
     }
   }
   write("mine.csv", "a,b,label\n");

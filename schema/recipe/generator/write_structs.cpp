@@ -159,7 +159,9 @@ class StructWriter {
     for (const Member& member : each.members) {
       const std::string type = member.is_optional ? "std::optional<" + member.type + ">" : member.type;
       const std::string initial = member.is_optional || member.initial.empty() ? "{}" : " = " + member.initial;
-      text += "  // " + member.comment + "\n  " + type + " " + member.name + initial + ";\n";
+      for (const std::string& part : {"  // " + member.comment + "\n", "  " + type, " " + member.name, initial})
+        text += part;
+      text += ";\n";
     }
     return text + "};\n";
   }
