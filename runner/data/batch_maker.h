@@ -38,6 +38,7 @@ class BatchMaker {
   Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
   int64_t length(const DataPlan& plan) const;
+  void gather(BatchSlot& slot) const;
   bool transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;

@@ -26,6 +26,16 @@ enum class Stream : uint32_t {
 
 using Block = backends::PhiloxCounter;
 
+// Which epoch of the data is read, and with which seed. Everything that is drawn for a sample is a function of this and
+// of the row of the sample in its storage: ranks, threads, batches and resuming do not change it.
+struct SampleKey {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+
+  // The number of the row's sequence in a stream (random_block()).
+  uint64_t index(int64_t row) const { return static_cast<uint64_t>(epoch) << 32 | static_cast<uint32_t>(row); }
+};
+
 // Returns block `block` of the sequence with number `index` in a stream.
 inline Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
   return backends::philox4x32(

@@ -15,6 +15,7 @@
 #include "runner/data/data_file.h"
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
+#include "runner/data/sample_source.h"
 #include "runner/data/synthetic.h"
 #include "runner/data/token_file.h"
 #include "runner/data/token_rows.h"
@@ -96,13 +97,15 @@ struct Storage {
   LargeArray<float> values;    // (samples, …), scaled; NaN marks a missing value until it is filled
   LargeArray<uint8_t> bytes;   // (samples, …); scaled when read
   LargeArray<int32_t> tokens;  // (samples, T) ids of prepared arrays
-  std::optional<Synthetic> rule;
+  std::shared_ptr<const SampleSource> source;
   std::optional<StreamedSource> stream;                 // includes the labels
   TokenText text;                                       // includes the labels
   std::optional<TokenRows> rows;                        // texts of text columns or lines
   float scale = 1;                                      // factor for `bytes`
   std::vector<IdInput> more_inputs;                     // not of a stream
   std::shared_ptr<const TokenMasker> masker = nullptr;  // null without Encoding::masking
+
+  std::shared_ptr<const Synthetic> rule = nullptr;  // of synthetic data: the source of features and labels
 
   int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
