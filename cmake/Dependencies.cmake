@@ -30,6 +30,16 @@ add_library(utf8proc INTERFACE)
 target_include_directories(utf8proc SYSTEM INTERFACE ${UTF8PROC_INCLUDE_DIR})
 target_link_libraries(utf8proc INTERFACE ${UTF8PROC_LIBRARY})
 
+find_package(PNG REQUIRED)
+add_library(png INTERFACE)
+target_include_directories(png SYSTEM INTERFACE ${PNG_INCLUDE_DIRS})
+target_link_libraries(png INTERFACE ${PNG_LIBRARIES})
+
+find_package(JPEG REQUIRED)
+add_library(jpeg INTERFACE)
+target_include_directories(jpeg SYSTEM INTERFACE ${JPEG_INCLUDE_DIRS})
+target_link_libraries(jpeg INTERFACE ${JPEG_LIBRARIES})
+
 # Optional: tokenizers of SentencePiece.
 option(RUNNER_SENTENCEPIECE "use SentencePiece if it is installed" ON)
 if(RUNNER_SENTENCEPIECE)

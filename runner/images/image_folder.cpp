@@ -1,0 +1,116 @@
+#include "runner/images/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
+#include "schema/base/text.h"
+
+namespace runner::images {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(std::string_view name) {
+  const std::string lower = lower_case(name);
+  return name.starts_with('.') || lower == "thumbs.db" || lower == "desktop.ini" || name == "__MACOSX";
+}
+
+bool has_image_ending(std::string_view name) {
+  const std::string lower = lower_case(name);
+  return lower.ends_with(".png") || lower.ends_with(".jpg") || lower.ends_with(".jpeg");
+}
+
+[[noreturn]] void fail_to_read(const std::string& path, const std::error_code& error) {
+  fail(ErrorKind::kData, "cannot read {}: {}", path, system_reason(error.value()));
+}
+
+// Identifies a folder, however it is reached.
+using FolderId = std::pair<dev_t, ino_t>;
+
+FolderId id_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) fail_to_read(path, {errno, std::generic_category()});
+  return {found.st_dev, found.st_ino};
+}
+
+class FolderScan {
+ public:
+  explicit FolderScan(const std::string& folder) {
+    enter(folder, [&](const std::string& path, const std::string& name, bool is_folder) {
+      if (is_hidden(name))
+        ++result_.left_out.hidden;
+      else if (is_folder)
+        result_.classes.push_back(name);
+      else
+        ++result_.left_out.outside_classes;
+      static_cast<void>(path);
+    });
+    RUN_CHECK(!result_.classes.empty(), ErrorKind::kData,
+              "{} has no class folders; expected images as FOLDER/CLASS/NAME.png or .jpg", folder);
+    std::sort(result_.classes.begin(), result_.classes.end());
+    for (size_t i = 0; i < result_.classes.size(); ++i) scan_class((fs::path(folder) / result_.classes[i]).string(), i);
+  }
+
+  ImageFolder take() { return std::move(result_); }
+
+ private:
+  void scan_class(const std::string& folder, size_t index) {
+    const size_t before = result_.images.size();
+    class_index_ = static_cast<int32_t>(index);
+    scan(folder);
+    RUN_CHECK(result_.images.size() > before, ErrorKind::kData,
+              "class {} has no images: no file in {} ends with .png, .jpg or .jpeg; remove the folder or add images",
+              in_quotes(result_.classes[index]), folder);
+    std::sort(result_.images.begin() + static_cast<std::ptrdiff_t>(before), result_.images.end(),
+              [](const ClassImage& a, const ClassImage& b) { return a.path < b.path; });
+  }
+
+  void scan(const std::string& folder) {
+    enter(folder, [&](const std::string& path, const std::string& name, bool is_folder) {
+      if (is_hidden(name))
+        ++result_.left_out.hidden;
+      else if (is_folder)
+        scan(path);
+      else if (has_image_ending(name))
+        result_.images.push_back({.path = path, .class_index = class_index_});
+      else
+        ++result_.left_out.other_ending;
+    });
+  }
+
+  // Calls visit(path, name, is_folder) for all that a folder contains.
+  template <class Visit>
+  void enter(const std::string& folder, const Visit& visit) {
+    const FolderId id = id_of(folder);
+    RUN_CHECK(std::find(open_.begin(), open_.end(), id) == open_.end(), ErrorKind::kData,
+              "{} is a link to a folder that contains it; remove the link", folder);
+    open_.push_back(id);
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code ignored;  // a broken link is no folder; reading the file reports the error
+      visit(entry->path().string(), entry->path().filename().string(), entry->is_directory(ignored));
+    }
+    if (error) fail_to_read(folder, error);
+    open_.pop_back();
+  }
+
+  ImageFolder result_;
+  int32_t class_index_ = 0;
+  std::vector<FolderId> open_;  // the folders that contain the current one
+};
+
+}  // namespace
+
+ImageFolder scan_image_folder(const std::string& folder) {
+  return FolderScan(folder).take();
+}
+
+}  // namespace runner::images
