@@ -39,6 +39,7 @@ class BatchMaker {
   int64_t repeats(const DataPlan& plan) const;
   int64_t length(const DataPlan& plan) const;
   void gather(BatchSlot& slot) const;
+  void gather_augmented(const SampleKey& key, const BatchRows& rows) const;
   bool transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;

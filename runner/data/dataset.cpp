@@ -91,9 +91,12 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       inputs_(encoding.inputs()),
       padding_(encoding.has_lengths() ? encoding.texts->padding : schema::TokenPadding::kMaxLength) {
   const auto at = [](const std::vector<double>& values, size_t f) { return values.empty() ? 0 : values[f]; };
-  for (size_t f = 0; f < encoding.center.size(); ++f)
-    center_.push_back(static_cast<float>(encoding.center[f] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
-  for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
+  const size_t shared = encoding.features_per_statistic();
+  for (size_t f = 0; f < encoding.center.size() * shared; ++f) {
+    const size_t i = f / shared;
+    center_.push_back(static_cast<float>(encoding.center[i] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
+    factor_.push_back(1 / static_cast<float>(encoding.spread[i]));
+  }
 }
 
 const backends::Shape& Dataset::feature_shape() const {

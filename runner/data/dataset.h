@@ -86,6 +86,8 @@ class Dataset {
   void mask(const SampleKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
             std::span<int64_t> labels) const;
 
+  // Returns the row of the storage that sample `id` is. Throws Error(kRun) for an id outside [0, size()).
+  int64_t row(int64_t id) const;
   // Returns the row of the file, from 0, that sample `id` is: a header does not count, dropped rows do. For a text, the
   // number of the sample.
   int64_t file_row(int64_t id) const;
@@ -115,8 +117,6 @@ class Dataset {
   std::string overflow_text(float value, size_t feature) const;
 
  private:
-  int64_t row(int64_t id) const;
-
   std::string name_;
   std::shared_ptr<const Storage> storage_;
   std::vector<int32_t> rows_;  // empty: identity

@@ -22,6 +22,8 @@ enum class Stream : uint32_t {
   kBuffer = 0x64610007,
   kGeneration = 0x64610008,
   kMasks = 0x64610009,
+  kAugment = 0x6461000A,
+  kMixup = 0x6461000B,
 };
 
 using Block = backends::PhiloxCounter;

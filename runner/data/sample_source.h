@@ -10,6 +10,11 @@
 
 namespace runner::data {
 
+// Of the bytes of a channel of an image.
+struct ChannelSums {
+  int64_t bytes = 0, squares = 0;
+};
+
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
@@ -18,6 +23,8 @@ class SampleSource {
   virtual void read(int64_t row, std::span<float> out) const = 0;
   // Updates `hash` with what the features of `rows` depend on. `rows`: ascending; empty: all.
   virtual void hash(std::span<const int32_t> rows, Sha256& hash) const = 0;
+  // Returns the sums of each channel of a row whose features are byte / 255; empty if reading the row is as cheap.
+  virtual std::span<const ChannelSums> channel_sums(int64_t /*row*/) const { return {}; }
 };
 
 }  // namespace runner::data

@@ -14,6 +14,7 @@
 #include "backends/tensor/shape.h"
 #include "runner/data/data_file.h"
 #include "runner/data/encoding.h"
+#include "runner/data/image_reading.h"
 #include "runner/data/load.h"
 #include "runner/data/sample_source.h"
 #include "runner/data/synthetic.h"
@@ -38,6 +39,8 @@ struct ReadOptions {
   std::vector<double> offsets = {};
   const TextTokenizer* tokenizer = nullptr;  // of data.tokens; null without text columns
   std::optional<Masking> masking = {};       // of texts
+
+  ImageReading images = {};  // of format images
 
   std::optional<int64_t> ignore_index = {};  // train.ignore_index
 
@@ -126,6 +129,7 @@ struct Storage {
   int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
   std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
   std::vector<std::string> warnings = {};  // about the file
+  std::string contents = {};               // what the files contain, for `plan`: "300 PNG; 12 grey"; may be empty
   std::vector<DataFile> files = {};        // with their stamps before they were read
   std::vector<RejectedRow> rejected = {};  // with `predicts`: rows whose features are set to 0, ascending
 

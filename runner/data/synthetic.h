@@ -26,7 +26,6 @@ class Synthetic : public SampleSource {
   int64_t label(int64_t index) const;
   void targets(int64_t index, std::span<float> out) const;  // out: (number of targets)
 
-
  private:
   uint64_t seed_;
   Stream section_;

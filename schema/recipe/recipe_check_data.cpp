@@ -210,15 +210,92 @@ void check_tokens(const CheckContext& c) {
             "name them with data.train.text");
 }
 
+// Kinds of augmentation: the keys of which each entry has one.
+constexpr std::string_view kAugmentations[] = {"flip", "crop", "rotate", "color", "cutout", "mixup"};
+
+void check_augment_step(const CheckContext& c, const std::string& step) {
+  std::vector<std::string_view> kinds;
+  for (const std::string_view kind : kAugmentations)
+    if (c.has(fmt::format("{}.{}", step, kind)))
+      kinds.push_back(kind);
+    else if (c.broken(fmt::format("{}.{}", step, kind)))
+      return;
+  if (kinds.size() != 1) {
+    c.fault(kinds.empty() ? ErrorId::kMissingKey : ErrorId::kConflictingKeys, step,
+            kinds.empty() ? fmt::format("{} has no augmentation", step)
+                          : fmt::format("{} has several augmentations: {}", step, fmt::join(kinds, ", ")),
+            kinds.empty() ? fmt::format("write one of {}", fmt::join(kAugmentations, ", "))
+                          : "write one entry for each, in the order in which they happen");
+    return;
+  }
+  const std::string padding = step + ".padding";
+  const bool crops = kinds.front() == "crop";
+  if (c.has(padding) && !crops)
+    c.fault(ErrorId::kIgnoredOption, padding, fmt::format("{} is ignored without crop", padding), "remove it");
+  if (crops && c.complete && !c.has(padding) && !c.broken(padding))
+    c.fault(ErrorId::kMissingKey, step, fmt::format("{} is missing", padding),
+            "samples keep their size, so a crop needs a border, such as padding: 4");
+}
+
+void check_augmentation(const CheckContext& c, const std::string& path) {
+  const std::string first = path + ".augment[0]";
+  if (!c.has(first)) return;
+  constexpr std::string_view kFormats[] = {"idx", "npy", "safetensors", "cifar", "images"};
+  const std::string format(c.settings.text(path + ".format").value_or(""));
+  if (path != "data.train")
+    return c.fault(ErrorId::kIgnoredOption, first,
+                   fmt::format("{}.augment is ignored: only training is augmented", path),
+                   "remove it, or move it to data.train");
+  if (!c.broken(path + ".format") && std::ranges::find(kFormats, format) == std::end(kFormats))
+    return c.fault(ErrorId::kNeedsOption, first,
+                   fmt::format("data.train.augment needs images, but data.train.format is {}", format),
+                   fmt::format("remove it; formats of images: {}", fmt::join(kFormats, ", ")));
+  if (c.settings.text("data.train.targets") == "features")
+    c.fault(ErrorId::kConflictingKeys, first, "data.train.augment cannot be used with data.train.targets: features",
+            "remove one of them: the targets would be the features before augmentation");
+  int mixed = 0;
+  for (int i = 0; c.has(fmt::format("{}.augment[{}]", path, i)); ++i) {
+    const std::string step = fmt::format("{}.augment[{}]", path, i);
+    check_augment_step(c, step);
+    if (c.has(step + ".mixup") && ++mixed == 2)
+      c.fault(ErrorId::kConflictingKeys, step + ".mixup", "data.train.augment has mixup twice", "remove one of them");
+  }
+}
+
+// One number, or height and width.
+void check_image_size(const CheckContext& c, const std::string& path) {
+  const Setting* size = c.settings.find(path);
+  if (size == nullptr || size->value.list()->size() <= 2) return;
+  c.fault(ErrorId::kOutOfRange, path,
+          fmt::format("{} must be one number or [height, width], got {} numbers", path, size->value.list()->size()));
+}
+
+void check_images(const CheckContext& c) {
+  check_image_size(c, "data.resize");
+  check_image_size(c, "data.center_crop");
+  for (int i = 0; c.has(fmt::format("data.train.augment[{}]", i)); ++i)
+    check_image_size(c, fmt::format("data.train.augment[{}].crop", i));
+  const std::string_view format = c.settings.text("data.train.format").value_or("");
+  const std::string normalize(c.settings.text("data.normalize").value_or("none"));
+  if ((format == "cifar" || format == "images") && (normalize == "standard" || normalize == "min_max"))
+    c.fault(ErrorId::kNeedsOption, "data.normalize",
+            fmt::format("data.normalize: {} would normalise each pixel by itself", normalize), "write channels");
+  for (const auto& [one, other] : {std::pair("data.mean", "data.std"), std::pair("data.std", "data.mean")})
+    if (c.complete && c.has(one) && !c.has(other) && !c.broken(other))
+      c.fault(ErrorId::kNeedsOption, one, fmt::format("{} needs {}", one, other),
+              fmt::format("write both, or neither to compute them from the training part"));
+}
+
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
-  if (c.applies(path + ".classes")) c.missing_one_of(path, path + ".classes", path + ".targets");
+  if (c.settings.text(path + ".format") == "synthetic") c.missing_one_of(path, path + ".classes", path + ".targets");
   check_targets(c, path);
   if (c.settings.text(path + ".header") == "false") check_headless(c, path);
   check_decimal(c, path);
   check_texts(c, path);
   check_arrays(c, path);
   check_text_file(c, path);
+  check_augmentation(c, path);
 }
 
 void check_shares(const CheckContext& c) {
@@ -241,6 +318,12 @@ void check_stream(const CheckContext& c) {
             "put the evaluation data in a separate file, data.eval, or remove data.stream");
 }
 
+// Whether the labels are always classes of images.
+bool has_image_classes(const CheckContext& c) {
+  const std::string_view format = c.settings.text("data.train.format").value_or("");
+  return (format == "cifar" || format == "images") && !c.has("data.train.targets");
+}
+
 // Kind of labels, if the recipe alone determines it.
 Labels labels(const CheckContext& c) {
   const std::string_view loss = c.settings.text("train.loss").value_or("");
@@ -249,7 +332,7 @@ Labels labels(const CheckContext& c) {
   if (const Labels needed = labels_of_loss(loss); needed != Labels::kAny) return needed;
   if (c.settings.text("train.task") == "classification") return Labels::kClasses;
   if (c.settings.text("train.task") == "regression") return Labels::kNumbers;
-  if (c.has("data.train.classes")) return Labels::kClasses;
+  if (c.has("data.train.classes") || has_image_classes(c)) return Labels::kClasses;
   return c.has("data.train.targets") ? Labels::kNumbers : Labels::kAny;
 }
 
@@ -341,6 +424,7 @@ void check_watched_metrics(const CheckContext& c) {
 void check_data(const CheckContext& c) {
   check_eval_data(c);
   for (const char* dataset : {"data.train", "data.eval"}) check_dataset(c, dataset);
+  check_images(c);
   check_tokens(c);
   check_objective(c);
   check_planned(c);

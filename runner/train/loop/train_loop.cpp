@@ -75,6 +75,7 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .from = state_.position,
           .prefetch = batches_ahead(recipe),
           .threads = loader_threads(recipe),
+          .augmenter = session_.data.augmenter,
           .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
           .never_empty = of_hook || session_.has_custom_loop || is_local(),
