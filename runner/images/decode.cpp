@@ -15,7 +15,7 @@ namespace {
 
 // No image has more pixels per byte of its file: a byte of deflate gives at most 1032, each with 8 pixels of one bit. A
 // JPEG has at least one bit for 32 x 32 pixels.
-constexpr int64_t kMaxPixelsPerByte = 1032 * 8;
+constexpr int64_t kMaxPixelsPerByte = int64_t{1032} * 8;
 
 constexpr size_t kMaxFileBytes = size_t{1} << 30;
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 
@@ -41,31 +42,42 @@ FolderId id_of(const std::string& path) {
   return {found.st_dev, found.st_ino};
 }
 
+struct Entry {
+  std::string path, name;
+  bool is_folder;
+};
+
+// Whether an entry, or the target of a link, is a folder. Throws if it is neither a folder nor a regular file, because
+// a broken link may be a class that is missing.
+bool is_folder(const fs::directory_entry& entry) {
+  std::error_code ignored;  // the reason follows
+  if (entry.is_directory(ignored)) return true;
+  if (!entry.is_regular_file(ignored))
+    fail(ErrorKind::kData, "cannot read {}: {}", entry.path().string(), RegularFile(entry.path()).problem());
+  return false;
+}
+
 class FolderScan {
  public:
-  explicit FolderScan(const std::string& folder) {
-    enter(folder, [&](const std::string& path, const std::string& name, bool is_folder) {
-      if (is_hidden(name))
-        ++result_.left_out.hidden;
-      else if (is_folder)
-        result_.classes.push_back(name);
+  ImageFolder run(const std::string& folder) {
+    for (const Entry& entry : visible_entries(folder)) {
+      if (entry.is_folder)
+        result_.classes.push_back(entry.name);
       else
         ++result_.left_out.outside_classes;
-      static_cast<void>(path);
-    });
+    }
     RUN_CHECK(!result_.classes.empty(), ErrorKind::kData,
               "{} has no class folders; expected images as FOLDER/CLASS/NAME.png or .jpg", folder);
     std::sort(result_.classes.begin(), result_.classes.end());
+    open_.push_back(id_of(folder));
     for (size_t i = 0; i < result_.classes.size(); ++i) scan_class((fs::path(folder) / result_.classes[i]).string(), i);
+    return std::move(result_);
   }
-
-  ImageFolder take() { return std::move(result_); }
 
  private:
   void scan_class(const std::string& folder, size_t index) {
     const size_t before = result_.images.size();
-    class_index_ = static_cast<int32_t>(index);
-    scan(folder);
+    scan(folder, static_cast<int32_t>(index));
     RUN_CHECK(result_.images.size() > before, ErrorKind::kData,
               "class {} has no images: no file in {} ends with .png, .jpg or .jpeg; remove the folder or add images",
               in_quotes(result_.classes[index]), folder);
@@ -73,44 +85,45 @@ class FolderScan {
               [](const ClassImage& a, const ClassImage& b) { return a.path < b.path; });
   }
 
-  void scan(const std::string& folder) {
-    enter(folder, [&](const std::string& path, const std::string& name, bool is_folder) {
-      if (is_hidden(name))
-        ++result_.left_out.hidden;
-      else if (is_folder)
-        scan(path);
-      else if (has_image_ending(name))
-        result_.images.push_back({.path = path, .class_index = class_index_});
-      else
-        ++result_.left_out.other_ending;
-    });
-  }
-
-  // Calls visit(path, name, is_folder) for all that a folder contains.
-  template <class Visit>
-  void enter(const std::string& folder, const Visit& visit) {
+  void scan(const std::string& folder, int32_t class_index) {
     const FolderId id = id_of(folder);
     RUN_CHECK(std::find(open_.begin(), open_.end(), id) == open_.end(), ErrorKind::kData,
               "{} is a link to a folder that contains it; remove the link", folder);
     open_.push_back(id);
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      std::error_code ignored;  // a broken link is no folder; reading the file reports the error
-      visit(entry->path().string(), entry->path().filename().string(), entry->is_directory(ignored));
+    for (Entry& entry : visible_entries(folder)) {
+      if (entry.is_folder)
+        scan(entry.path, class_index);
+      else if (has_image_ending(entry.name))
+        result_.images.push_back({.path = std::move(entry.path), .class_index = class_index});
+      else
+        ++result_.left_out.other_ending;
     }
-    if (error) fail_to_read(folder, error);
     open_.pop_back();
   }
 
+  // Counts the hidden entries of a folder and returns the others.
+  std::vector<Entry> visible_entries(const std::string& folder) {
+    std::vector<Entry> entries;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (is_hidden(name))
+        ++result_.left_out.hidden;
+      else
+        entries.push_back({.path = entry->path().string(), .name = std::move(name), .is_folder = is_folder(*entry)});
+    }
+    if (error) fail_to_read(folder, error);
+    return entries;
+  }
+
   ImageFolder result_;
-  int32_t class_index_ = 0;
   std::vector<FolderId> open_;  // the folders that contain the current one
 };
 
 }  // namespace
 
 ImageFolder scan_image_folder(const std::string& folder) {
-  return FolderScan(folder).take();
+  return FolderScan().run(folder);
 }
 
 }  // namespace runner::images

@@ -55,20 +55,16 @@ class JpegReader {
   int components() const { return jpeg_.num_components; }
   bool is_corrupt() const { return is_corrupt_; }
 
-  // Valid while the reader exists. Several segments with EXIF are one, as in Pillow.
-  std::string exif() const {
-    constexpr std::string_view kPrefix("Exif\0\0", 6);
-    std::string exif;
-    for (jpeg_saved_marker_ptr marker = jpeg_.marker_list; marker != nullptr; marker = marker->next)
-      if (data_of(*marker).starts_with(kPrefix)) exif += data_of(*marker).substr(exif.empty() ? 0 : kPrefix.size());
-    return exif;
-  }
-  std::string_view xmp() const {
-    constexpr std::string_view kPrefix("http://ns.adobe.com/xap/1.0/\0", 29);
-    std::string_view xmp;
-    for (jpeg_saved_marker_ptr marker = jpeg_.marker_list; marker != nullptr; marker = marker->next)
-      if (data_of(*marker).starts_with(kPrefix)) xmp = data_of(*marker).substr(kPrefix.size());
-    return xmp;
+  // Several segments with EXIF are one, and the last segment with XMP counts, as in Pillow.
+  Metadata metadata() const {
+    constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+    Metadata found;
+    for (jpeg_saved_marker_ptr marker = jpeg_.marker_list; marker != nullptr; marker = marker->next) {
+      const std::string_view data = data_of(*marker);
+      if (data.starts_with(kExif)) found.exif += data.substr(found.exif.empty() ? 0 : kExif.size());
+      if (data.starts_with(kXmp)) found.xmp = data.substr(kXmp.size());
+    }
+    return found;
   }
 
  private:
@@ -177,11 +173,9 @@ DecodedImage decode_jpeg(std::span<const std::byte> bytes, const std::string& na
   check_jpeg(reader.read_header(), reader, name);
   check_size(reader.height(), reader.width(), bytes.size(), "JPEG", name);
   const ColorKind color = color_of(reader.components(), name);
-  const std::string exif = reader.exif();
-  DecodedImage decoded{.image = black_image(reader.height(), reader.width()),
-                       .info = {.format = FileFormat::kJpeg,
-                                .color = color,
-                                .orientation = orientation_of({.exif = exif, .xmp = reader.xmp()})}};
+  DecodedImage decoded{
+      .image = black_image(reader.height(), reader.width()),
+      .info = {.format = FileFormat::kJpeg, .color = color, .orientation = orientation_of(reader.metadata())}};
   std::vector<uint8_t> cmyk_row(color == ColorKind::kCmyk ? static_cast<size_t>(4 * reader.width()) : 0);
   check_jpeg(reader.read_pixels(decoded.image, cmyk_row.data()), reader, name);
   decoded.info.is_corrupt = reader.is_corrupt();

@@ -3,8 +3,7 @@
 // As Pillow, EXIF decides, and XMP only if EXIF has no orientation. Metadata that cannot be read have no orientation.
 #pragma once
 
-#include <optional>
-#include <string_view>
+#include <string>
 
 #include "runner/images/image.h"
 
@@ -12,8 +11,8 @@ namespace runner::images {
 
 // Metadata of a file; empty if it has none.
 struct Metadata {
-  std::string_view exif;  // the TIFF structure, possibly after one or two "Exif\0\0"
-  std::string_view xmp;
+  std::string exif{};  // the TIFF structure, possibly after one or two "Exif\0\0"
+  std::string xmp{};
 };
 
 // Returns the value of the tag Orientation; 1 if there is none or none from 1 to 8.

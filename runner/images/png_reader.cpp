@@ -9,6 +9,7 @@
 
 #include "runner/images/decoders.h"
 #include "runner/images/orientation.h"
+#include "runner/images/png_chunks.h"
 #include "schema/base/error.h"
 
 namespace runner::images {
@@ -97,62 +98,16 @@ class PngReader {
   png_infop info_ = nullptr;
 };
 
-uint32_t big_endian(std::string_view bytes) {
-  uint32_t value = 0;
-  for (const char byte : bytes.substr(0, 4)) value = value << 8 | static_cast<uint8_t>(byte);
-  return value;
-}
-
-// Chunks of a PNG file, one after the other. Checksums are not verified.
-class PngChunks {
- public:
-  explicit PngChunks(std::string_view file) : rest_(file.substr(sizeof kPngSignature)) {}
-
-  // Returns false at the end of the file or before a chunk that is not complete.
-  bool next() {
-    constexpr size_t kHeaderBytes = 8, kChecksumBytes = 4;
-    if (rest_.size() < kHeaderBytes + kChecksumBytes) return false;
-    const size_t length = big_endian(rest_);
-    if (length > rest_.size() - kHeaderBytes - kChecksumBytes) return false;
-    type_ = rest_.substr(4, 4);
-    data_ = rest_.substr(kHeaderBytes, length);
-    rest_.remove_prefix(kHeaderBytes + length + kChecksumBytes);
-    return true;
-  }
-  std::string_view type() const { return type_; }
-  std::string_view data() const { return data_; }
-
- private:
-  std::string_view rest_, type_, data_;
-};
-
-// Returns the text of an uncompressed iTXt chunk with XMP; empty for other texts.
-std::string_view xmp_of(std::string_view text) {
-  constexpr std::string_view kStart("XML:com.adobe.xmp\0\0\0", 20);  // keyword, uncompressed, method 0
-  if (!text.starts_with(kStart)) return {};
-  const size_t language = text.find('\0', kStart.size());
-  const size_t keyword = language == text.npos ? language : text.find('\0', language + 1);
-  return keyword == text.npos ? std::string_view() : text.substr(keyword + 1);
-}
-
-Metadata metadata_of(std::string_view file) {
-  Metadata found;
-  for (PngChunks chunks(file); chunks.next() && chunks.type() != "IEND";) {
-    if (chunks.type() == "eXIf") found.exif = chunks.data();
-    if (chunks.type() == "iTXt" && !xmp_of(chunks.data()).empty()) found.xmp = xmp_of(chunks.data());
-  }
-  return found;
-}
-
 void check_png(bool success, const PngReader& reader, const std::string& name) {
   RUN_CHECK(success, ErrorKind::kData, "{}: damaged PNG image: {}", name, reader.error());
 }
 
 // Checks the size before libpng does, whose message does not name it.
 void check_header(std::string_view file, const std::string& name) {
-  constexpr size_t kWidthAt = 16, kHeightAt = 20, kEnd = 24;
-  if (file.size() < kEnd || file.substr(12, 4) != "IHDR") return;
-  check_size(big_endian(file.substr(kHeightAt)), big_endian(file.substr(kWidthAt)), file.size(), "PNG", name);
+  PngChunks chunks(file);
+  if (!chunks.next() || chunks.type() != "IHDR" || chunks.data().size() < 8) return;
+  const auto* const data = reinterpret_cast<png_const_bytep>(chunks.data().data());
+  check_size(png_get_uint_32(data + 4), png_get_uint_32(data), file.size(), "PNG", name);
 }
 
 }  // namespace
@@ -167,7 +122,7 @@ DecodedImage decode_png(std::span<const std::byte> bytes, const std::string& nam
                                 .color = reader.color(),
                                 .bits = reader.bits(),
                                 .has_tRNS = reader.has_tRNS(),
-                                .orientation = orientation_of(metadata_of(file))}};
+                                .orientation = orientation_of(metadata_of_png(file))}};
   check_png(reader.read_pixels(decoded.image), reader, name);
   return decoded;
 }

@@ -12,6 +12,11 @@ namespace {
 constexpr int kWeightBits = 22;  // of the fraction of a weight
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
+// Half values are rounded up.
+int64_t nearest(double value) {
+  return static_cast<int64_t>(std::floor(value + 0.5));
+}
+
 uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
@@ -37,8 +42,8 @@ Filter make_filter(int64_t from, int64_t to) {
   std::vector<double> exact(static_cast<size_t>(filter.most));
   for (int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    const int64_t begin = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), from);
+    const int64_t begin = std::max<int64_t>(nearest(center - support), 0);
+    const int64_t end = std::min(nearest(center + support), from);
     double sum = 0;
     for (int64_t k = 0; k < end - begin; ++k) {
       const double distance = std::abs((static_cast<double>(k + begin) - center + 0.5) * (1.0 / support));
@@ -47,7 +52,7 @@ Filter make_filter(int64_t from, int64_t to) {
     }
     int32_t* const weights = filter.weights.data() + i * filter.most;
     for (int64_t k = 0; k < end - begin; ++k)
-      weights[k] = static_cast<int32_t>(0.5 + exact[k] / sum * (1 << kWeightBits));
+      weights[k] = static_cast<int32_t>(nearest(exact[k] / sum * (1 << kWeightBits)));
     filter.windows[i] = {.begin = begin, .count = end - begin, .weights = weights};
   }
   return filter;
@@ -91,6 +96,17 @@ Image resized_vertically(const Image& image, int64_t height) {
   return result;
 }
 
+void check_result_size(const Image& image, int64_t height, int64_t width) {
+  RUN_CHECK(has_valid_size(height, width), ErrorKind::kData,
+            "cannot turn an image of {} x {} into {} x {} pixels (height x width); expected 1 to {} pixels",
+            image.height, image.width, height, width, kMaxPixels);
+}
+
+// Pillow from 13.0 on begins with the vertical pass if the image loses many more rows than columns.
+bool is_vertical_first(const Image& image, int64_t height, int64_t width) {
+  return height < image.height && image.height - height > 2 * (image.width - width);
+}
+
 // Half of a difference, of which a fraction is rounded to the even number.
 int64_t centered(int64_t available, int64_t needed) {
   return static_cast<int64_t>(std::nearbyint(static_cast<double>(available - needed) / 2.0));
@@ -99,10 +115,11 @@ int64_t centered(int64_t available, int64_t needed) {
 }  // namespace
 
 Image resized(const Image& image, int64_t height, int64_t width) {
-  RUN_ASSERT(has_valid_size(height, width));
+  check_result_size(image, height, width);
   if (width == image.width) return height == image.height ? image : resized_vertically(image, height);
-  const Image result = resized_horizontally(image, width);
-  return height == image.height ? result : resized_vertically(result, height);
+  if (height == image.height) return resized_horizontally(image, width);
+  if (is_vertical_first(image, height, width)) return resized_horizontally(resized_vertically(image, height), width);
+  return resized_vertically(resized_horizontally(image, width), height);
 }
 
 ImageSize size_with_shorter_side(const Image& image, int64_t side) {
@@ -119,6 +136,7 @@ Image resize_shorter_side(const Image& image, int64_t side) {
 }
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {
+  check_result_size(image, height, width);
   // Offsets of the result in the image; negative where the image is padded.
   const auto offset = [](int64_t available, int64_t needed) {
     return needed > available ? -((needed - available) / 2) : centered(available, needed);

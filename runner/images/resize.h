@@ -1,4 +1,6 @@
 // Resizes and crops images as Pillow and torchvision do, to the byte. Thread-safe.
+//
+// Functions that return an image throw Error(kData) if it would have no pixels or more than kMaxPixels.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +13,20 @@ struct ImageSize {
   int64_t height = 0, width = 0;
 };
 
-// Pillow's Image.resize((width, height), Image.BILINEAR): a triangle filter that is widened by the scale if the image
-// shrinks (antialiasing). The horizontal pass rounds to bytes before the vertical one, and weights are fixed-point
-// numbers with 22 bits. Requires has_valid_size(height, width).
+// Image.resize((width, height), Image.BILINEAR) of Pillow 13: a triangle filter that is widened by the scale if the
+// image shrinks (antialiasing). The first of the two passes rounds to bytes, and weights are fixed-point numbers with
+// 22 bits. Older versions always begin with the horizontal pass, so that bytes can differ if an image loses many more
+// rows than columns.
 Image resized(const Image& image, int64_t height, int64_t width);
 
 // Returns the size of torchvision's Resize(side): the shorter side becomes `side`, the longer one is truncated.
 ImageSize size_with_shorter_side(const Image& image, int64_t side);
 
-// resized() to size_with_shorter_side(), which must be valid.
+// resized() to size_with_shorter_side().
 Image resize_shorter_side(const Image& image, int64_t side);
 
 // torchvision's CenterCrop((height, width)): a smaller image is first padded with 0 on both sides, and a half pixel is
-// rounded to an even offset. Requires has_valid_size(height, width).
+// rounded to an even offset.
 Image center_crop(const Image& image, int64_t height, int64_t width);
 
 }  // namespace runner::images

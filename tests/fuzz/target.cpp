@@ -65,6 +65,7 @@ std::span<const Target> targets() {
       {"graph_entries", graph_entries, 64},
       {"tokenizer", tokenizer, 1024},
       {"sentence_piece", sentence_piece, 1024},
+      {"image", image, 1032 * 8 * 3},  // a byte of deflate has that many pixels of one bit
   };
   return kTargets;
 }
@@ -87,10 +88,10 @@ void require(bool holds, const std::string& what) {
 std::string fault_of_message(const std::string& message, const std::string& file) {
   // Accepted instead of a line: a part of the file with a statement about it, or about the whole file.
   static constexpr std::string_view kPlaces[] = {
-      "byte",           "starts",  "header",       "tensor",    "feature", "sample",     "shape",
-      "type",           "row",     "gzip",         "empty",     "label",   "version",    "UTF-16",
-      "records",        "model",   "vocabulary",   "merge",     "setting", "normalizer", "pre_tokenizer",
-      "post_processor", "decoder", "added_tokens", "truncation"};
+      "byte",           "starts",  "header",       "tensor",     "feature", "sample",     "shape",
+      "type",           "row",     "gzip",         "empty",      "label",   "version",    "UTF-16",
+      "records",        "model",   "vocabulary",   "merge",      "setting", "normalizer", "pre_tokenizer",
+      "post_processor", "decoder", "added_tokens", "truncation", "image",   "PNG"};
   if (!is_utf8(message)) return "is not UTF-8";
   if (message.find('\n') != std::string::npos) return "has several lines";
   const size_t at = message.find(file);

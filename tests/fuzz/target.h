@@ -30,6 +30,7 @@ bool metrics_report(Bytes input);
 bool graph_entries(Bytes input);
 bool tokenizer(Bytes input);
 bool sentence_piece(Bytes input);
+bool image(Bytes input);
 
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary

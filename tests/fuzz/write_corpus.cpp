@@ -196,6 +196,15 @@ void write_lua_patterns(Corpus corpus) {
   add("a.b", "a.b", "plain");
 }
 
+void write_images(Corpus corpus) {
+  for (const char* name :
+       {"grey_1.png", "grey_2_interlaced.png", "grey_16_trns.png", "palette_4_trns.png", "palette_8_interlaced.png",
+        "rgb_16.png", "rgba_8_interlaced.png", "exif_6.png", "xmp_compressed.png", "raw_profile_compressed.png",
+        "1x1.jpg", "grey_progressive.jpg", "progressive.jpg", "restarts.jpg", "cmyk_progressive.jpg", "ycck_red.jpg",
+        "exif_split.jpg", "exif_before_xmp.jpg"})
+    corpus.add(read_text(fmt::format("{}/tests/images/files/{}", runner::support::source_path(), name)));
+}
+
 // The conditions, orders and columns of docs/cli.md and of tests/cli/cases/select.test.
 void write_where(Corpus corpus) {
   corpus.add("best(eval/accuracy) > 0.85 and optimizer.lr < 1e-3\n");
@@ -300,5 +309,6 @@ int main(int argc, char** argv) {
   write_graph_entries(Corpus(root, "graph_entries"));
   write_tokenizers(Corpus(root, "tokenizer"));
   write_sentence_pieces(Corpus(root, "sentence_piece"));
+  write_images(Corpus(root, "image"));
   return 0;
 }
