@@ -10,6 +10,7 @@
 
 #include "runner/data/byte_images.h"
 #include "runner/formats/reading_watch.h"
+#include "runner/formats/used_files.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/signals_blocked.h"
@@ -97,6 +98,7 @@ ImageFiles::Decoded ImageFiles::decode(const std::string& path) const {
 }
 
 void ImageFiles::load(File& file) {
+  formats::remember_used_file(file.path, formats::FileRole::kInput);
   try {
     const Decoded decoded = decode(file.path);
     file.height = decoded.image.height;

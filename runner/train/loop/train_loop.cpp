@@ -1,9 +1,12 @@
 #include "runner/train/loop/train_loop.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backends/runtime/affinity.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
@@ -64,19 +67,36 @@ void TrainLoop::end_run() {
 
 // ---- before and after an optimizer step ----------------------------------------------------------------------------
 
+namespace {
+
+// Whether samples are decoded or augmented when they are read.
+bool is_costly_to_read(const data::Data& data) {
+  return data.augmenter != nullptr || data.encoding.images.has_value();
+}
+
+int64_t threads_for_images() {
+  constexpr int kMost = 4;
+  return std::min(backends::usable_cores(), kMost);
+}
+
+}  // namespace
+
 // A hook may use collectives in any step, so it is called in each, even on a rank without samples.
 data::LoaderSpec TrainLoop::loader_spec() {
   const schema::Recipe& recipe = session_.recipe;
   const bool of_hook = has(hooks_, HookEntry::kTrainingStep);
+  std::shared_ptr<data::Transform> transform = hooks_ != nullptr ? hooks_->transform() : nullptr;
+  const int64_t prefetch = batches_ahead(recipe);
+  const bool shares_work = prefetch > 0 && transform == nullptr && is_costly_to_read(session_.data);
   return {.shuffle = recipe.data.shuffle,
           .by_length = recipe.data.group_by_length,
           .seed = session_.data_seed(),
           .rank = session_.rank(),
           .from = state_.position,
-          .prefetch = batches_ahead(recipe),
-          .threads = loader_threads(recipe),
+          .prefetch = prefetch,
+          .threads = std::max<int64_t>(loader_threads(recipe), shares_work ? threads_for_images() : 1),
           .augmenter = session_.data.augmenter,
-          .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
+          .transform = std::move(transform),
           .without_repeats = of_hook,
           .never_empty = of_hook || session_.has_custom_loop || is_local(),
           .use = &state_.input};
