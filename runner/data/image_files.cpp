@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -136,28 +138,29 @@ void ImageFiles::load_all(const std::string& folder, const Options& options) {
       after_each(i);
     }
   };
-  std::vector<std::thread> threads;
-  const auto join = [&] {
-    for (std::thread& thread : threads) thread.join();
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto guarded = [&](const auto& run) {
+    try {
+      run();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      end = 0;
+    }
   };
-  try {
+  std::vector<std::thread> threads;
+  guarded([&] {
     const SignalsBlocked blocked;
-    for (int i = 1; i < options.threads; ++i) threads.emplace_back([&] { work([](size_t) {}); });
-  } catch (...) {
-    end = 0;
-    join();
-    throw;
-  }
-  try {
+    for (int i = 1; i < options.threads; ++i) threads.emplace_back([&] { guarded([&] { work([](size_t) {}); }); });
+  });
+  guarded([&] {
     work([&](size_t i) {
       formats::ReadingWatch::advance(folder, static_cast<double>(i + 1) / static_cast<double>(files_.size()));
     });
-  } catch (...) {
-    end = 0;
-    join();
-    throw;
-  }
-  join();
+  });
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
   const auto damaged = std::ranges::find_if(files_, [](const File& file) { return !file.damage.empty(); });
   RUN_CHECK(damaged == files_.end() || !options.stops_at_damage, ErrorKind::kData, "{}", damaged->damage);
 }
