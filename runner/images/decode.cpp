@@ -82,7 +82,7 @@ void check_size(int64_t height, int64_t width, size_t file_bytes, const char* fo
             "{}: the {} image has {} x {} pixels (height x width); at most {} pixels are supported", name, format,
             height, width, kMaxPixels);
   RUN_CHECK(height * width / kMaxPixelsPerByte <= static_cast<int64_t>(file_bytes), ErrorKind::kData,
-            "{}: damaged {} image: its {} bytes cannot contain {} x {} pixels (height x width)", name, format,
+            "{}: cannot decode the {} image: its {} bytes cannot contain {} x {} pixels (height x width)", name, format,
             file_bytes, height, width);
 }
 

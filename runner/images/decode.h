@@ -45,4 +45,8 @@ DecodedImage decode(std::span<const std::byte> bytes, const std::string& name);
 // Reads and decodes a file, whatever its name ends with.
 DecodedImage decode_file(const std::string& path);
 
+// Versions of the libraries, which decide the pixels: "1.6.39" and "2.1.5".
+std::string libpng_version();
+std::string libjpeg_turbo_version();
+
 }  // namespace runner::images

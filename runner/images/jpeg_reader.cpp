@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include <jerror.h>
@@ -11,6 +12,10 @@
 #include "runner/images/decoders.h"
 #include "runner/images/orientation.h"
 #include "schema/base/error.h"
+
+#ifndef LIBJPEG_TURBO_VERSION
+#error "libjpeg-turbo is needed; other libraries with the interface of libjpeg give other pixels"
+#endif
 
 namespace runner::images {
 namespace {
@@ -42,11 +47,11 @@ class JpegReader {
 
   // Each returns false after an error of libjpeg, whose message is error().
   bool read_header() {
-    return run([](JpegReader& reader, Image*, uint8_t*) { reader.begin(); }, nullptr, nullptr);
+    return run([this] { begin(); });
   }
   // `cmyk_row`: 4 bytes per pixel of a row, used if components() is 4.
   bool read_pixels(Image& image, uint8_t* cmyk_row) {
-    return run([](JpegReader& reader, Image* out, uint8_t* row) { reader.finish(*out, row); }, &image, cmyk_row);
+    return run([&] { finish(image, cmyk_row); });
   }
 
   const char* error() const { return message_; }
@@ -54,6 +59,7 @@ class JpegReader {
   int64_t width() const { return jpeg_.image_width; }
   int components() const { return jpeg_.num_components; }
   bool is_corrupt() const { return is_corrupt_; }
+  bool is_out_of_memory() const { return is_out_of_memory_; }
 
   // Several segments with EXIF are one, and the last segment with XMP counts, as in Pillow.
   Metadata metadata() const {
@@ -77,6 +83,7 @@ class JpegReader {
 
   static void on_error(j_common_ptr jpeg) {
     jpeg->err->format_message(jpeg, reader_of(jpeg).message_);
+    reader_of(jpeg).is_out_of_memory_ = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
     std::longjmp(reader_of(jpeg).on_failure_, 1);
   }
   static void on_message(j_common_ptr jpeg, int level) {
@@ -104,9 +111,10 @@ class JpegReader {
       reader_of(jpeg).fail_with("it has more than 500 scans");
   }
 
-  bool run(void (*step)(JpegReader&, Image*, uint8_t*), Image* image, uint8_t* cmyk_row) {
+  template <class Step>
+  bool run(Step step) {
     if (setjmp(on_failure_) != 0) return false;
-    step(*this, image, cmyk_row);
+    step();
     return true;
   }
 
@@ -149,7 +157,7 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf on_failure_{};
   char message_[JMSG_LENGTH_MAX] = "";
-  bool is_corrupt_ = false;
+  bool is_corrupt_ = false, is_out_of_memory_ = false;
 };
 
 ColorKind color_of(int components, const std::string& name) {
@@ -163,7 +171,8 @@ ColorKind color_of(int components, const std::string& name) {
 }
 
 void check_jpeg(bool success, const JpegReader& reader, const std::string& name) {
-  RUN_CHECK(success, ErrorKind::kData, "{}: damaged JPEG image: {}", name, reader.error());
+  if (reader.is_out_of_memory()) throw std::bad_alloc();
+  RUN_CHECK(success, ErrorKind::kData, "{}: cannot decode the JPEG image: {}", name, reader.error());
 }
 
 }  // namespace
@@ -180,6 +189,13 @@ DecodedImage decode_jpeg(std::span<const std::byte> bytes, const std::string& na
   check_jpeg(reader.read_pixels(decoded.image, cmyk_row.data()), reader, name);
   decoded.info.is_corrupt = reader.is_corrupt();
   return decoded;
+}
+
+#define RUNNER_AS_TEXT(words) RUNNER_AS_TEXT_OF(words)
+#define RUNNER_AS_TEXT_OF(words) #words
+
+std::string libjpeg_turbo_version() {
+  return RUNNER_AS_TEXT(LIBJPEG_TURBO_VERSION);
 }
 
 }  // namespace runner::images

@@ -56,7 +56,8 @@ int digit_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// Decodes hexadecimal digits after three lines: an empty one, the name, the number of bytes.
+// Decodes hexadecimal digits after three lines: an empty one, the name, the number of bytes. Returns "" if there are
+// other characters than digits and white space.
 std::string raw_profile(std::string_view text) {
   for (int line = 0; line < 3; ++line) {
     const size_t end = text.find('\n');
@@ -66,8 +67,9 @@ std::string raw_profile(std::string_view text) {
   std::string bytes;
   int high = -1;
   for (const char c : text) {
+    if (c == '\n' || c == ' ') continue;
     const int digit = digit_of(c);
-    if (digit < 0) continue;
+    if (digit < 0) return {};
     if (high >= 0) bytes += static_cast<char>(high * 16 + digit);
     high = high >= 0 ? -1 : digit;
   }

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include <png.h>
@@ -23,7 +24,9 @@ class PngReader {
   explicit PngReader(std::span<const std::byte> bytes)
       : rest_(bytes), png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning)) {
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
-    if (info_ == nullptr) throw std::bad_alloc();
+    if (info_ != nullptr) return;
+    png_destroy_read_struct(&png_, nullptr, nullptr);
+    throw std::bad_alloc();
   }
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
   PngReader(const PngReader&) = delete;
@@ -31,10 +34,10 @@ class PngReader {
 
   // Each returns false after an error of libpng, whose message is error().
   bool read_header() {
-    return run([](PngReader& reader, Image*) { reader.begin(); }, nullptr);
+    return run([this] { begin(); });
   }
   bool read_pixels(Image& image) {
-    return run([](PngReader& reader, Image* out) { reader.finish(*out); }, &image);
+    return run([&] { finish(image); });
   }
 
   const char* error() const { return message_; }
@@ -65,9 +68,10 @@ class PngReader {
     reader.rest_ = reader.rest_.subspan(count);
   }
 
-  bool run(void (*step)(PngReader&, Image*), Image* image) {
+  template <class Step>
+  bool run(Step step) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    step(*this, image);
+    step();
     return true;
   }
 
@@ -99,7 +103,7 @@ class PngReader {
 };
 
 void check_png(bool success, const PngReader& reader, const std::string& name) {
-  RUN_CHECK(success, ErrorKind::kData, "{}: damaged PNG image: {}", name, reader.error());
+  RUN_CHECK(success, ErrorKind::kData, "{}: cannot decode the PNG image: {}", name, reader.error());
 }
 
 // Checks the size before libpng does, whose message does not name it.
@@ -125,6 +129,10 @@ DecodedImage decode_png(std::span<const std::byte> bytes, const std::string& nam
                                 .orientation = orientation_of(metadata_of_png(file))}};
   check_png(reader.read_pixels(decoded.image), reader, name);
   return decoded;
+}
+
+std::string libpng_version() {
+  return png_get_libpng_ver(nullptr);
 }
 
 }  // namespace runner::images

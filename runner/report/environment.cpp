@@ -13,6 +13,7 @@
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
+#include "runner/images/decode.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
@@ -137,6 +138,8 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.bf16_gflops = product_gflops(backends::DType::kBf16, pool);
   found.copy_gb_per_s = copy_gb_per_s();
   found.sqlite = store::sqlite_version();
+  found.libpng = images::libpng_version();
+  found.libjpeg_turbo = images::libjpeg_turbo_version();
   found.has_sentence_piece = text::has_sentence_piece();
   inspect_store(store, found);
   return found;
@@ -156,6 +159,7 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("bf16 products", fmt::format("{} GFLOP/s", short_text(found.bf16_gflops)));
   facts.add("copying", fmt::format("{} GB/s", short_text(found.copy_gb_per_s)));
   facts.add("sqlite", found.sqlite);
+  facts.add("images", fmt::format("libpng {}, libjpeg-turbo {}", found.libpng, found.libjpeg_turbo));
   facts.add("optional parts", found.has_sentence_piece ? "SentencePiece" : "none (not built: SentencePiece)");
   facts.add("store", found.store);
   facts.add("", found.store_status, store_ok ? Color::kGreen : Color::kRed);
@@ -183,6 +187,8 @@ std::string environment_document(const Environment& found) {
                                  {"kernels", json::parse(found.kernels)},
                                  {"measured", measured},
                                  {"sqlite", found.sqlite},
+                                 {"libpng", found.libpng},
+                                 {"libjpeg_turbo", found.libjpeg_turbo},
                                  {"optional", json::Object{{"sentencepiece", found.has_sentence_piece}}},
                                  {"store", store}});
 }

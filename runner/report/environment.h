@@ -13,14 +13,14 @@ struct Environment {
   std::string cpu, cpu_features;
   std::vector<int> cores;  // cores that this process may use, by number
   int64_t memory_bytes = 0, memory_free_bytes = 0;
-  std::string system;                      // kernel name and release
-  std::string kernels;                     // JSON: the kernel used for each kind of work
-  double f32_gflops = 0, bf16_gflops = 0;  // products of 512 × 512 matrices, on all cores
-  double copy_gb_per_s = 0;                // one core, copying 64 MiB
-  std::string sqlite;
-  bool has_sentence_piece = false;  // the only optional part
-  std::string store;                // path
-  std::string store_status;         // "ok", "none yet", or an error message
+  std::string system;                         // kernel name and release
+  std::string kernels;                        // JSON: the kernel used for each kind of work
+  double f32_gflops = 0, bf16_gflops = 0;     // products of 512 × 512 matrices, on all cores
+  double copy_gb_per_s = 0;                   // one core, copying 64 MiB
+  std::string sqlite, libpng, libjpeg_turbo;  // versions
+  bool has_sentence_piece = false;            // the only optional part
+  std::string store;                          // path
+  std::string store_status;                   // "ok", "none yet", or an error message
   int64_t store_bytes = 0, store_runs = 0;
 };
 

@@ -82,39 +82,47 @@ TEST(DamagedImages, MissingFilesAndFoldersAreNamed) {
 
 TEST(DamagedImages, PngChecksumsAreVerified) {
   const std::string file = grey_png();
-  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IHDR") + 18)), "cat.png: damaged PNG image: IHDR: CRC error");
-  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IEND") - 6)), "cat.png: damaged PNG image: IDAT: CRC error");
-  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IEND") + 5)), "cat.png: damaged PNG image: IEND: CRC error");
+  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IHDR") + 18)),
+            "cat.png: cannot decode the PNG image: IHDR: CRC error");
+  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IEND") - 6)),
+            "cat.png: cannot decode the PNG image: IDAT: CRC error");
+  EXPECT_EQ(message_of(with_flipped_bit(file, file.find("IEND") + 5)),
+            "cat.png: cannot decode the PNG image: IEND: CRC error");
   const std::string text = png_file(1, 1, 8, kGreyPng, {"\0a", 2}, chunk("tEXt", "Title"));
-  EXPECT_EQ(message_of(with_flipped_bit(text, text.find("Title"))), "cat.png: damaged PNG image: tEXt: CRC error");
+  EXPECT_EQ(message_of(with_flipped_bit(text, text.find("Title"))),
+            "cat.png: cannot decode the PNG image: tEXt: CRC error");
 }
 
 TEST(DamagedImages, TruncatedPngFilesAreRefusedAtEachByte) {
   const std::string file = grey_png();
   for (size_t size = kPngStart.size(); size < file.size(); ++size)
-    EXPECT_EQ(message_of(std::string_view(file).substr(0, size)), "cat.png: damaged PNG image: the file ends early")
+    EXPECT_EQ(message_of(std::string_view(file).substr(0, size)),
+              "cat.png: cannot decode the PNG image: the file ends early")
         << size;
 }
 
 TEST(DamagedImages, PngFilesWithTooFewPixelsAreRefused) {
   EXPECT_EQ(message_of(png_file(2, 3, 8, kGreyPng, {"\0abc\0d", 6})),
-            "cat.png: damaged PNG image: Not enough image data");
+            "cat.png: cannot decode the PNG image: Not enough image data");
   const std::string header = kPngStart + png_header(2, 3, 8, kGreyPng);
-  EXPECT_EQ(message_of(header + chunk("IEND", "")), "cat.png: damaged PNG image: IEND: out of place");
+  EXPECT_EQ(message_of(header + chunk("IEND", "")), "cat.png: cannot decode the PNG image: IEND: out of place");
   EXPECT_EQ(message_of(header + chunk("IDAT", "no zlib") + chunk("IEND", "")),
-            "cat.png: damaged PNG image: IDAT: incorrect header check");
+            "cat.png: cannot decode the PNG image: IDAT: incorrect header check");
 }
 
 TEST(DamagedImages, WrongPngHeadersAreRefused) {
   const auto with_header = [](const std::string& header) {
     return kPngStart + header + chunk("IDAT", deflated({"\0abc\0def", 8})) + chunk("IEND", "");
   };
-  EXPECT_EQ(message_of(with_header(png_header(2, 3, 3, kGreyPng))), "cat.png: damaged PNG image: Invalid IHDR data");
-  EXPECT_EQ(message_of(with_header(png_header(2, 3, 8, PngColor{5}))), "cat.png: damaged PNG image: Invalid IHDR data");
-  EXPECT_EQ(message_of(with_header(png_header(2, 3, 8, kGreyPng, 2))), "cat.png: damaged PNG image: Invalid IHDR data");
-  EXPECT_EQ(message_of(with_header(chunk("IHDR", "short"))), "cat.png: damaged PNG image: IHDR: invalid");
+  EXPECT_EQ(message_of(with_header(png_header(2, 3, 3, kGreyPng))),
+            "cat.png: cannot decode the PNG image: Invalid IHDR data");
+  EXPECT_EQ(message_of(with_header(png_header(2, 3, 8, PngColor{5}))),
+            "cat.png: cannot decode the PNG image: Invalid IHDR data");
+  EXPECT_EQ(message_of(with_header(png_header(2, 3, 8, kGreyPng, 2))),
+            "cat.png: cannot decode the PNG image: Invalid IHDR data");
+  EXPECT_EQ(message_of(with_header(chunk("IHDR", "short"))), "cat.png: cannot decode the PNG image: IHDR: invalid");
   EXPECT_EQ(message_of(with_header(png_header(2, 3, 8, kPalettePng))),
-            "cat.png: damaged PNG image: IDAT: Missing PLTE before IDAT");
+            "cat.png: cannot decode the PNG image: IDAT: Missing PLTE before IDAT");
 }
 
 TEST(DamagedImages, SizesAreCheckedBeforeMemoryIsAllocated) {
@@ -127,22 +135,25 @@ TEST(DamagedImages, SizesAreCheckedBeforeMemoryIsAllocated) {
             "cat.png: the PNG image has 4294967295 x 4294967295 pixels (height x width); at most 268435456 pixels are "
             "supported");
   EXPECT_EQ(message_of(png_file(16384, 16384, 8, kRgbPng, "")),
-            "cat.png: damaged PNG image: its 65 bytes cannot contain 16384 x 16384 pixels (height x width)");
+            "cat.png: cannot decode the PNG image: its 65 bytes cannot contain 16384 x 16384 pixels (height x width)");
   EXPECT_EQ(
       message_of(jpeg_of_size(65500, 65500)),
       "cat.png: the JPEG image has 65500 x 65500 pixels (height x width); at most 268435456 pixels are supported");
   EXPECT_EQ(
       message_of(jpeg_of_size(16000, 16000)),
-      fmt::format("cat.png: damaged JPEG image: its {} bytes cannot contain 16000 x 16000 pixels (height x width)",
-                  jpeg().size()));
-  EXPECT_EQ(message_of(jpeg_of_size(0, 53)), "cat.png: damaged JPEG image: Empty JPEG image (DNL not supported)");
+      fmt::format(
+          "cat.png: cannot decode the JPEG image: its {} bytes cannot contain 16000 x 16000 pixels (height x width)",
+          jpeg().size()));
+  EXPECT_EQ(message_of(jpeg_of_size(0, 53)),
+            "cat.png: cannot decode the JPEG image: Empty JPEG image (DNL not supported)");
 }
 
 TEST(DamagedImages, TruncatedJpegFilesAreRefusedAtEachByte) {
   for (const char* const name : {"ycc_420.jpg", "progressive.jpg", "grey.jpg"}) {
     const std::string file = support::read_text(figure_file(name));
     for (size_t size = 3; size < file.size(); ++size)
-      ASSERT_EQ(message_of(std::string_view(file).substr(0, size)), "cat.png: damaged JPEG image: the file ends early")
+      ASSERT_EQ(message_of(std::string_view(file).substr(0, size)),
+                "cat.png: cannot decode the JPEG image: the file ends early")
           << name << " " << size;
   }
 }
@@ -151,12 +162,12 @@ TEST(DamagedImages, JpegFilesThatPillowRefusesAreRefused) {
   std::string file = jpeg();
   const size_t frame = file.find("\xff\xc0");
   file[frame + 4] = 12;
-  EXPECT_EQ(message_of(file), "cat.png: damaged JPEG image: Unsupported JPEG data precision 12");
+  EXPECT_EQ(message_of(file), "cat.png: cannot decode the JPEG image: Unsupported JPEG data precision 12");
   file = jpeg();
   file[frame + 1] = '\xc3';
-  EXPECT_EQ(message_of(file), "cat.png: damaged JPEG image: Unsupported JPEG process: SOF type 0xc3");
-  EXPECT_EQ(message_of("\xff\xd8\xff\xd9"), "cat.png: damaged JPEG image: JPEG datastream contains no image");
-  EXPECT_EQ(message_of("\xff\xd8\xff\xff"), "cat.png: damaged JPEG image: the file ends early");
+  EXPECT_EQ(message_of(file), "cat.png: cannot decode the JPEG image: Unsupported JPEG process: SOF type 0xc3");
+  EXPECT_EQ(message_of("\xff\xd8\xff\xd9"), "cat.png: cannot decode the JPEG image: JPEG datastream contains no image");
+  EXPECT_EQ(message_of("\xff\xd8\xff\xff"), "cat.png: cannot decode the JPEG image: the file ends early");
 }
 
 TEST(DamagedImages, JpegFilesWithManyScansAreRefused) {
@@ -165,7 +176,7 @@ TEST(DamagedImages, JpegFilesWithManyScansAreRefused) {
   const std::string header = file.substr(scan, 10);
   std::string scans;
   for (int i = 0; i < 600; ++i) scans += header;
-  EXPECT_EQ(message_of(file.insert(scan, scans)), "cat.png: damaged JPEG image: it has more than 500 scans");
+  EXPECT_EQ(message_of(file.insert(scan, scans)), "cat.png: cannot decode the JPEG image: it has more than 500 scans");
 }
 
 TEST(DamagedImages, FlippedBytesNeverPrintAndNeverCrash) {

@@ -113,6 +113,19 @@ TEST(Decoding, TheFirstBytesDecideAndNotTheEnding) {
   EXPECT_EQ(decode_file(folder / "photo.png").info.format, FileFormat::kJpeg);
 }
 
+TEST(Decoding, MetadataThatCannotBeReadHaveNoOrientation) {
+  const std::string exif("MM\0*\0\0\0\x8\0\1\x01\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 26);
+  const auto orientation = [](const std::string& extra) {
+    return decode_text(png_file(1, 1, 8, kGreyPng, {"\0a", 2}, extra)).info.orientation;
+  };
+  EXPECT_EQ(orientation(chunk("eXIf", exif)), 6);
+  EXPECT_EQ(orientation(chunk("eXIf", "not EXIF")), 1);
+  EXPECT_EQ(orientation(chunk("eXIf", exif.substr(0, 20))), 1);
+  EXPECT_EQ(orientation(chunk("tEXt", std::string("Raw profile type exif\0\nexif\n26\nzz", 34))), 1);
+  EXPECT_EQ(orientation(chunk("zTXt", std::string("Raw profile type exif\0\0no zlib", 30))), 1);
+  EXPECT_EQ(orientation(chunk("iTXt", "XML:com.adobe.xmp")), 1);
+}
+
 TEST(Decoding, BytesAfterTheImageAreIgnored) {
   const std::string png = png_file(1, 2, 8, kGreyPng, {"\0\7\x8", 3});
   EXPECT_EQ(rgb_of(png + "more bytes"), rgb_of(png));

@@ -42,7 +42,7 @@ TEST(WritingPng, AFullDiskIsAnError) {
 }
 
 TEST(ContactSheet, SmallImagesAreEnlargedByAWholeFactor) {
-  const Image sheet = contact_sheet(std::vector<Image>{grey_image(28, 28, Bytes(28 * 28, 7))});
+  const Image sheet = contact_sheet(std::vector<Image>{grey_image(28, 28, Bytes(784, 7))});
   EXPECT_EQ(sheet.height, 3 * 28 + 2);
   EXPECT_EQ(sheet.width, 3 * 28 + 2);
   EXPECT_EQ(*sheet.pixel(0, 0), 128);

@@ -22,9 +22,9 @@ const Command kDoctorCommand{
     .group = Group::kSystem,
     .summary = "describe this machine, the selected kernels and the store",
     .details =
-        "Prints CPU, kernels and their measured speed, memory, SQLite, optional parts of this build and the store, for "
-        "bug\n"
-        "reports.",
+        "Prints CPU, kernels and their measured speed, memory, versions of SQLite and the libraries for images, "
+        "optional\n"
+        "parts of this build and the store, for bug reports.",
     .arguments = kNoArguments,
     .examples =
         "runner doctor\n"
