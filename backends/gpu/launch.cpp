@@ -42,6 +42,7 @@ LaunchClass class_of(OpKind kind) {
   switch (kind) {
     case OpKind::kContraction:
     case OpKind::kAttention: return LaunchClass::kMatmul;
+    case OpKind::kWindow:
     case OpKind::kReduction: return LaunchClass::kReduce;
     case OpKind::kRow: return LaunchClass::kRow;
     case OpKind::kIndexing: return LaunchClass::kIndex;

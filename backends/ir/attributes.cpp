@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/windows.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {
@@ -18,6 +19,7 @@ size_t numbers_of(AttributeType type, int rank, size_t left) {
     case AttributeType::kPermutation: return axes;
     case AttributeType::kSlices: return 3 * axes;
     case AttributeType::kMargins: return 2 * axes;
+    case AttributeType::kWindows: return Window::kNumbers * (axes - std::min<size_t>(axes, 2));
     case AttributeType::kShape: return 0;
   }
   RUN_ASSERT(false);
@@ -31,6 +33,13 @@ bool are_ascending(std::span<const int64_t> numbers) {
   return std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end();
 }
 
+bool are_windows(std::span<const int64_t> numbers) {
+  constexpr Bounds kPadding{0, INT32_MAX}, kOther{1, INT32_MAX};  // so that their products are numbers
+  for (; !numbers.empty(); numbers = numbers.subspan(Window::kNumbers))
+    if (!are_within(kOther, numbers.first(3)) || !are_within(kPadding, numbers.subspan(3, 2))) return false;
+  return true;
+}
+
 bool takes_numbers(const Attribute& attribute, int rank, std::span<const int64_t> numbers) {
   const Bounds axes = one_of(rank);
   switch (attribute.type) {
@@ -39,6 +48,7 @@ bool takes_numbers(const Attribute& attribute, int rank, std::span<const int64_t
     case AttributeType::kAxis:
     case AttributeType::kPermutation: return are_within(axes, numbers);
     case AttributeType::kAxes: return are_within(axes, numbers) && are_ascending(numbers);
+    case AttributeType::kWindows: return are_windows(numbers);
     case AttributeType::kInt:
     case AttributeType::kSlices:
     case AttributeType::kMargins: return are_within(attribute.bounds, numbers);

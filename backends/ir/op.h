@@ -22,6 +22,7 @@ enum class OpKind : uint8_t {
   kIndexing,     // reads or writes at indices given as operands
   kContraction,  // sums of products, on matrix units
   kAttention,    // softmax between products, on matrix units (attention.h)
+  kWindow,       // over windows of the spatial axes (windows.h)
   kRow,          // over the last axis
   kRandom,
   kCollective,  // synchronises ranks; never dropped, merged or reordered

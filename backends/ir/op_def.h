@@ -33,6 +33,7 @@ enum class AttributeType : uint8_t {
   kPermutation,  // for each axis of operand 0, an axis of it
   kSlices,       // for each axis of operand 0: start, stop, step
   kMargins,      // for each axis of operand 0: before, after
+  kWindows,      // for each axis of operand 0 but the first two: a Window (windows.h)
   kShape,        // none: the requested shape, which is the shape of the result
 };
 
@@ -180,6 +181,7 @@ enum class HloForm : uint8_t {
   kBroadcast,        // stretched axes are dropped by a reshape, then added by a broadcast
   kMaximumWithZero,  // relu
   kDot,
+  kConvolution,  // `details`: names of the axes without the spatial ones: "bf_oi->bf"
   kInstruction,
   kCustomCall,  // XLA has no single instruction for it
 };

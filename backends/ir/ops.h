@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backends/ir/program.h"
+#include "backends/ir/windows.h"
 
 namespace runner::backends::ops {
 
@@ -199,6 +200,29 @@ Value embedding(Value table, Value ids);
 Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
 // c + a b in one kernel. c: the type of the product, f32 or f64.
 Value add_matmul(Value c, Value a, Value b, bool transpose_a = false, bool transpose_b = false);
+
+// Convolution, a cross-correlation as in PyTorch. x: (B, C, S…) with one or two spatial axes; w: (O, C / groups, K…);
+// a window for each spatial axis, whose size is that of w. Returns (B, O, windows…).
+Value conv(Value x, Value w, std::span<const Window> windows, int64_t groups = 1);
+// The transpose of conv(), its gradient with respect to x. x: (B, O, windows…); w: (O, C / groups, K…); sizes: of the
+// spatial axes of the result, on which the windows fit exactly as many times as x has elements. Returns (B, C, sizes…).
+Value conv_transpose(Value x, Value w, std::span<const Window> windows, std::span<const int64_t> sizes,
+                     int64_t groups = 1);
+// The largest element, or the mean, of each window. x: (B, C, S…) with a Pooling for each spatial axis. Padding never
+// is the largest; count_padding: whether it counts in the mean, as 0.
+Value max_pool(Value x, std::span<const Pooling> pools);
+Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding = true);
+// The same to a given size of each spatial axis: element i of `size` covers elements i n / size to (i + 1) n / size of
+// n, rounded outwards, as PyTorch's adaptive pooling. A maximum that occurs several times shares its gradient unless
+// the sizes divide those of x.
+Value adaptive_avg_pool(Value x, std::span<const int64_t> sizes);
+Value adaptive_max_pool(Value x, std::span<const int64_t> sizes);
+struct UpsampleOptions {
+  bool linear = false;         // else the nearest element: element i of `size` is element ⌊i n / size⌋ of n
+  bool align_corners = false;  // of linear: the first and last elements stay; else elements are areas
+};
+// x: (B, C, S…) floats -> (B, C, sizes…), as torch.nn.functional.interpolate.
+Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& options = {});
 
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/windows.h"
 
 namespace runner::backends {
 namespace {
@@ -25,6 +26,7 @@ std::string leaf_text(const Program& program, ValueId id) {
 std::string attribute_text(const AttributeValue& value) {
   if (value.numbers.empty()) return "";
   const Attribute& attribute = *value.attribute;
+  if (attribute.type == AttributeType::kWindows) return windows_text(value.numbers);
   std::string text = attribute.type == AttributeType::kF64 ? fmt::format("{}", unpack_f64(value.numbers[0]))
                                                            : fmt::format("{}", fmt::join(value.numbers, ", "));
   const std::string_view name = attribute.name;

@@ -53,36 +53,7 @@ template <>
 const AttentionLoops<double>& attention_loops() {
   return loops().attention_f64;
 }
-template <class T>
-const MatmulLoops<T>& product_loops();
-template <>
-const MatmulLoops<float>& product_loops() {
-  return loops().matmul_f32;
-}
-template <>
-const MatmulLoops<double>& product_loops() {
-  return loops().matmul_f64;
-}
-
 // ---- scratch of a chunk --------------------------------------------------------------------------------------------
-
-// Scratch memory, taken piece by piece; without a start it only counts.
-class ScratchRoom {
- public:
-  explicit ScratchRoom(std::byte* start) : start_(start) {}
-
-  template <class T>
-  T* take(int64_t elems) {
-    const size_t at = size_;
-    size_ += aligned(static_cast<size_t>(elems) * sizeof(T));
-    return start_ == nullptr ? nullptr : reinterpret_cast<T*>(start_ + at);
-  }
-  size_t size() const { return size_; }
-
- private:
-  std::byte* start_;
-  size_t size_ = 0;
-};
 
 template <class T>
 struct AttentionScratch {
@@ -101,7 +72,7 @@ struct AttentionScratch {
     scores = room.take<T>(rows * a.stride());
     grads = room.take<T>(is_gradient ? rows * a.stride() : 0);
     factors = room.take<T>(rows);
-    const auto panel_elems = product_loops<T>().panel_elems;
+    const auto panel_elems = matmul_loops<T>().panel_elems;
     panels = room.take<T>(
         std::max({panel_elems(a.keys, a.width), panel_elems(a.width, a.keys), panel_elems(a.width, rows)}));
     q = room.take<T>(rows * a.width);
@@ -194,19 +165,19 @@ class AttentionWorker {
   // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c.
   void multiply(T* c, int64_t c_stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
                 bool add = false) const {
-    product_loops<T>().multiply({.c = c,
-                                 .a = a.data,
-                                 .b = b.data,
-                                 .panels = scratch_.panels,
-                                 .c_stride = c_stride,
-                                 .a_row_stride = a.row_stride,
-                                 .a_k_stride = a.col_stride,
-                                 .b_k_stride = b.row_stride,
-                                 .b_col_stride = b.col_stride,
-                                 .rows = rows,
-                                 .cols = cols,
-                                 .inner = inner,
-                                 .add = add});
+    matmul_loops<T>().multiply({.c = c,
+                                .a = a.data,
+                                .b = b.data,
+                                .panels = scratch_.panels,
+                                .c_stride = c_stride,
+                                .a_row_stride = a.row_stride,
+                                .a_k_stride = a.col_stride,
+                                .b_k_stride = b.row_stride,
+                                .b_col_stride = b.col_stride,
+                                .rows = rows,
+                                .cols = cols,
+                                .inner = inner,
+                                .add = add});
   }
 
   // Scales q, and computes the exponentials of the scores of a block and their factors.

@@ -21,17 +21,6 @@ struct TiledMatmul {
   int64_t chunks;
 };
 
-template <class T>
-const MatmulLoops<T>& matmul_loops();
-template <>
-const MatmulLoops<float>& matmul_loops() {
-  return loops().matmul_f32;
-}
-template <>
-const MatmulLoops<double>& matmul_loops() {
-  return loops().matmul_f64;
-}
-
 // Elements of the packed part of B of one chunk.
 template <class T>
 int64_t panel_elems(const MatmulShape& s) {

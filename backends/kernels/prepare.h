@@ -1,13 +1,15 @@
-// Helpers for preparing kernels: Kernels from functions, chunks of work (part_of in rounding.h), and rounding of
-// accumulators.
+// Helpers for preparing kernels: Kernels from functions, scratch memory, chunks of work (part_of in rounding.h), and
+// rounding of accumulators.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel.h"
+#include "backends/tensor/alignment.h"
 
 namespace runner::backends {
 
@@ -29,6 +31,33 @@ const T* operand(const KernelArguments& arguments, size_t index) {
 template <class T>
 T* result(const KernelArguments& arguments, size_t index = 0) {
   return reinterpret_cast<T*>(arguments.results[index]);
+}
+
+// Scratch memory, taken piece by piece; without a start it only counts.
+class ScratchRoom {
+ public:
+  explicit ScratchRoom(std::byte* start) : start_(start) {}
+
+  template <class T>
+  T* take(int64_t elems) {
+    const size_t at = size_;
+    size_ += aligned(static_cast<size_t>(elems) * sizeof(T));
+    return start_ == nullptr ? nullptr : reinterpret_cast<T*>(start_ + at);
+  }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* start_;
+  size_t size_ = 0;
+};
+
+// The loops of products of T, which is float or double.
+template <class T>
+const MatmulLoops<T>& matmul_loops() {
+  if constexpr (std::is_same_v<T, float>)
+    return loops().matmul_f32;
+  else
+    return loops().matmul_f64;
 }
 
 // Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/windows.h"
 #include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
@@ -43,6 +44,7 @@ std::string ir_value(const Program& program, ValueId id, const AttributeValue& v
   switch (value.attribute->type) {
     case AttributeType::kF64: return fmt::format("{}", unpack_f64(value.numbers[0]));
     case AttributeType::kSlices: return slices_text(value.numbers);
+    case AttributeType::kWindows: return windows_text(value.numbers);
     case AttributeType::kShape: return fmt::format("{}", fmt::join(program.type(id).shape.dims(), ", "));
     default: return fmt::format("{}", fmt::join(value.numbers, ", "));
   }
@@ -88,6 +90,7 @@ std::string hlo_value(const AttributeValue& value) {
   switch (value.attribute->type) {
     case AttributeType::kSlices: return slices_text(value.numbers);
     case AttributeType::kMargins: return margins_text(value.numbers);
+    case AttributeType::kWindows: return windows_text(value.numbers);
     default: return fmt::format("{}", fmt::join(value.numbers, ","));
   }
 }
@@ -139,6 +142,7 @@ class HloWriter {
         if (keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
         break;
       case HloForm::kDot:
+      case HloForm::kConvolution:
       case HloForm::kInstruction:
       case HloForm::kCustomCall: break;
     }
@@ -214,12 +218,25 @@ class HloWriter {
     if (hlo.form == HloForm::kCustomCall)
       return fmt::format(", custom_call_target=\"{}\"", std::string_view(def.xla.aten));
     if (hlo.form == HloForm::kDot) return contraction(id);
-    std::string text(std::string_view(hlo.details));
+    std::string text = hlo.form == HloForm::kConvolution ? axis_labels(id) : std::string(std::string_view(hlo.details));
     for (const AttributeValue& value : attributes_of(program_, id))
       if (const std::string_view shown = value.attribute->hlo; !shown.empty())
         text += ", " + fmt::format(fmt::runtime(shown), hlo_value(value));
     if (const std::string_view applies = hlo.applies; !applies.empty())
       text += fmt::format(", to_apply=%{}", computation(applies, type(id).dtype));
+    return text;
+  }
+
+  // The names of the axes of a convolution: ", dim_labels=bf01_oi01->bf01".
+  std::string axis_labels(ValueId id) const {
+    const std::string_view spatial = std::string_view("01").substr(0, static_cast<size_t>(type(id).shape.rank() - 2));
+    std::string text = ", dim_labels=";
+    int letters = 0;  // since the last spatial axes
+    for (const char letter : std::string_view(hlo_of(program_.node(id).op).details)) {
+      text += letter;
+      letters = letter >= 'a' ? letters + 1 : 0;
+      if (letters == 2) text += spatial;
+    }
     return text;
   }
 

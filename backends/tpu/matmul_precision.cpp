@@ -74,7 +74,8 @@ class ProductRewriter {
     attrs.resize(std::max(attrs.size(), wide + 1));
     attrs[wide] = 1;
     const ValueId operands[] = {a.id, b.id, addend.id};
-    return {&rewriter_.to(), rewriter_.to().record(op, std::span(operands).first(addend ? 3 : 2), attrs)};
+    const std::span<const ValueId> given = std::span(operands).first(addend ? 3 : 2);
+    return {&rewriter_.to(), rewriter_.to().record(op, given, attrs, rewriter_.from().type(product))};
   }
 
   Value product(ValueId id) {

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/windows.h"
 #include "runner/formats/onnx_node.h"
 #include "schema/base/error.h"
 
@@ -212,6 +213,81 @@ constexpr OnnxRule kMatmul{.record = [](const OnnxNode& node) -> OnnxValue {
   return {adds ? graph.node("Add", {product, node.raw(2)}) : product};
 }};
 
+// ---- convolution and pooling ----
+
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+// One number of each window.
+Numbers of_each(const std::vector<backends::Window>& windows, int64_t backends::Window::*number) {
+  Numbers numbers;
+  for (const backends::Window& window : windows) numbers.push_back(window.*number);
+  return numbers;
+}
+
+// The padding before each axis, then after each.
+Numbers pads(const std::vector<backends::Window>& windows) {
+  Numbers numbers = of_each(windows, &backends::Window::before);
+  for (const backends::Window& window : windows) numbers.push_back(window.after);
+  return numbers;
+}
+
+// The windows that follow the groups and the flag of a wide product.
+std::vector<backends::Window> windows_of_conv(const OnnxNode& node) {
+  return backends::windows_of(node.attrs.subspan(2));
+}
+
+}  // namespace
+
+constexpr OnnxRule kConv{.record = [](const OnnxNode& node) -> OnnxValue {
+  const std::vector<backends::Window> windows = windows_of_conv(node);
+  return {node.graph.node("Conv", {node.expanded(0), node.expanded(1)},
+                          {{"group", node.attrs[0]},
+                           {"strides", of_each(windows, &backends::Window::stride)},
+                           {"dilations", of_each(windows, &backends::Window::dilation)},
+                           {"pads", pads(windows)}})};
+}};
+
+// A transposed convolution.
+constexpr OnnxRule kConvGradX{.record = [](const OnnxNode& node) -> OnnxValue {
+  const std::vector<backends::Window> windows = windows_of_conv(node);
+  Numbers rest;  // elements after the last window
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const int64_t size = node.type().shape[static_cast<int>(2 + i)];
+    const backends::Window& window = windows[i];
+    rest.push_back(size + window.before + window.after - window.extent() - (window.count(size) - 1) * window.stride);
+  }
+  return {node.graph.node("ConvTranspose", {node.expanded(0), node.expanded(1)},
+                          {{"group", node.attrs[0]},
+                           {"strides", of_each(windows, &backends::Window::stride)},
+                           {"dilations", of_each(windows, &backends::Window::dilation)},
+                           {"pads", pads(windows)},
+                           {"output_padding", rest}})};
+}};
+
+constexpr OnnxRule kMaxPool{.record = [](const OnnxNode& node) -> OnnxValue {
+  const std::vector<backends::Window> windows = backends::windows_of(node.attrs);
+  return {node.graph.node("MaxPool", {node.expanded(0)},
+                          {{"kernel_shape", of_each(windows, &backends::Window::size)},
+                           {"strides", of_each(windows, &backends::Window::stride)},
+                           {"dilations", of_each(windows, &backends::Window::dilation)},
+                           {"pads", pads(windows)}})};
+}};
+
+// The mean of each window, padding included, times its elements.
+constexpr OnnxRule kWindowSum{.record = [](const OnnxNode& node) -> OnnxValue {
+  const std::vector<backends::Window> windows = backends::windows_of(node.attrs);
+  double elements = 1;
+  for (const backends::Window& window : windows) elements *= static_cast<double>(window.size);
+  const std::string mean = node.graph.node("AveragePool", {node.expanded(0)},
+                                           {{"kernel_shape", of_each(windows, &backends::Window::size)},
+                                            {"strides", of_each(windows, &backends::Window::stride)},
+                                            {"pads", pads(windows)},
+                                            {"count_include_pad", int64_t{1}}});
+  return {node.graph.node("Mul", {mean, node.number(elements)})};
+}};
+
 constexpr OnnxRule kSoftmax{.record = [](const OnnxNode& node) -> OnnxValue {
   return {node.graph.node("Softmax", {node.expanded(0)}, {{"axis", int64_t{-1}}})};
 }};
@@ -284,7 +360,8 @@ constexpr OnnxRule kAttention = kNotInForward;  // composed before (compose_atte
 constexpr OnnxRule kCrossEntropy = kNotInForward, kCrossEntropyGrad = kNotInForward, kLayerNormGradX = kNotInForward,
                    kLayerNormGradGamma = kNotInForward, kDropoutMask = kNotInForward, kRandomUniform = kNotInForward,
                    kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward,
-                   kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward;
+                   kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward,
+                   kConvGradW = kNotInForward, kMaxPoolGrad = kNotInForward, kWindowSumGrad = kNotInForward;
 
 }  // namespace onnx_rules
 

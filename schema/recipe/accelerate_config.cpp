@@ -211,13 +211,6 @@ std::vector<std::string> words(Names names) {
   return {names.begin(), names.end()};
 }
 
-// Whether a choice of the recipe already works.
-bool works(std::string_view field, std::string_view choice) {
-  for (const Choice& known : find_fields(field)[0].choices)
-    if (known.name == choice) return known.works;
-  return false;
-}
-
 class Import {
  public:
   Import(const YamlNode& root, Report& report) : root_(root), report_(report) {}
@@ -356,12 +349,7 @@ class Import {
   void take_backend(const YamlNode& value) {
     const bool tpu = value.text == "XLA" || value.text == "TPU";
     const bool cpu = is_true("use_cpu") || value.text == "NO" || value.text == "MULTI_CPU";
-    const std::string backend = tpu && !is_true("use_cpu") ? "tpu" : cpu ? "cpu" : "gpu";
-    if (works("backend", backend)) {
-      result_.settings.backend = backend;
-    } else {
-      leave_out("distributed_type", value, fmt::format("backend: {} is not implemented yet; using cpu", backend));
-    }
+    result_.settings.backend = tpu && !is_true("use_cpu") ? "tpu" : cpu ? "cpu" : "gpu";
     for (const std::string_view engine : {"FSDP", "DEEPSPEED", "MEGATRON_LM", "MODEL_PARALLEL"})
       if (value.text == engine) leave_out("distributed_type", value, kWholeModels);
   }
@@ -375,9 +363,6 @@ class Import {
 
   void take_precision(const YamlNode& value, const std::string& name) {
     if (name == "fp8") return leave_out("mixed_precision", value, "fp8 is not supported; using float32");
-    if (!works("mixed_precision", name))
-      return leave_out("mixed_precision", value,
-                       fmt::format("mixed_precision: {} is not implemented yet; using float32", name));
     result_.settings.mixed_precision = name;
   }
 

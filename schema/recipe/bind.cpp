@@ -82,7 +82,6 @@ class Binder {
       return;
     }
     settings_.sections.push_back({path, nullptr, {}, origin_of(node), place});
-    if (node != nullptr && kind_is_for_later(schema, path, *node, place)) return;
     if (node != nullptr) report_unknown_keys(schema, path, *node);
     for (const std::span<const Field> rows : fields_by_path(schema)) {
       const YamlNode::Member* member = node != nullptr ? node->find(rows[0].name) : nullptr;
@@ -125,23 +124,6 @@ class Binder {
                 fmt::format("{} must be a section, got {}", path, describe(node)), hint);
   }
 
-  // The table does not yet have the keys of a model or format that does not work yet.
-  bool kind_is_for_later(std::string_view schema, const std::string& path, const YamlNode& node, const Place& place) {
-    if (schema.empty()) return false;
-    for (const std::string_view name : {"type", "format"}) {
-      const std::span<const Field> field = find_fields(child_path(schema, name));
-      const YamlNode::Member* member = node.find(name);
-      if (field.empty() || member == nullptr) continue;
-      for (const Choice& choice : field[0].choices) {
-        if (choice.works || choice.name != member->value.text) continue;
-        bind_field(field, child_path(path, name), member, place);
-        broken(path);
-        return true;
-      }
-    }
-    return false;
-  }
-
   void report_unknown_keys(std::string_view schema, const std::string& path, const YamlNode& node) {
     for (const YamlNode::Member& member : node.members) {
       const bool is_path = member.key.find_first_of(".[") != std::string::npos;  // of a field in a section of this one
@@ -170,6 +152,9 @@ class Binder {
     const bool present = member != nullptr && member->value.kind != YamlNode::Kind::kNull;
     if (rows[0].type == FieldType::kFree) {
       if (present) bind_free(rows[0], path, *member);
+    } else if (rows[0].is_section() && present && row == nullptr) {
+      broken(path);
+      ignored(rows, path, *member);
     } else if (rows[0].is_section()) {
       bind_subsection(rows[0], path, present ? member : nullptr, section);
     } else if (present) {
@@ -184,22 +169,27 @@ class Binder {
     const std::string schema = field.path();
     const YamlNode* node = member != nullptr ? &member->value : nullptr;
     if (field.is_list) {
-      if (node != nullptr) bind_list(field, schema, path, *node);
+      if (node != nullptr) return bind_list(field, schema, path, *node);
+      if (field.required && hold(field.when) == Truth::kYes) missing(path, section, field);
       return;
     }
-    YamlNode section_of_value;
-    if (node != nullptr && node->kind == YamlNode::Kind::kScalar && !field.shorthand.empty()) {
-      section_of_value = *node;
-      section_of_value.kind = YamlNode::Kind::kMap;
-      section_of_value.members.push_back({std::string(field.shorthand), node->place, *node});
-      node = &section_of_value;
-    }
+    std::optional<YamlNode> written_out;
+    if (node != nullptr) node = &(written_out = section_of(field, *node)).value();
     const bool implied = !field.implied_by.empty() && hold(field.implied_by) == Truth::kYes;
     if (node == nullptr && field.required) {
       missing(path, section, field);
     } else if (node != nullptr || !field.optional || implied) {
       bind_section(schema, path, node, member != nullptr ? member->place : section);
     }
+  }
+
+  // A value that is written instead of a section, as that section.
+  static YamlNode section_of(const Field& field, const YamlNode& node) {
+    if (node.kind != YamlNode::Kind::kScalar || field.shorthand.empty()) return node;
+    YamlNode section = node;
+    section.kind = YamlNode::Kind::kMap;
+    section.members.push_back({std::string(field.shorthand), node.place, node});
+    return section;
   }
 
   void bind_list(const Field& field, const std::string& schema, const std::string& path, const YamlNode& node) {
@@ -210,8 +200,13 @@ class Binder {
                   fmt::format("{} must be {}, got {}", path, type_phrase(field), describe(node)));
       return;
     }
+    if (field.nonempty && node.items.empty()) {
+      broken(path);
+      report_.add(ErrorId::kOutOfRange, node.place, path, path + " must not be empty");
+    }
     for (size_t i = 0; i < node.items.size(); ++i) {
-      bind_section(schema + "[]", fmt::format("{}[{}]", path, i), &node.items[i], node.items[i].place);
+      const YamlNode item = section_of(field, node.items[i]);
+      bind_section(schema + "[]", fmt::format("{}[{}]", path, i), &item, item.place);
     }
   }
 
@@ -246,7 +241,7 @@ class Binder {
   void missing(const std::string& path, const Place& place, const Field& field) {
     broken(path);
     if (!tree_.complete) return;
-    const std::vector<std::string> choices = working_choices(field);
+    const std::vector<std::string> choices = choice_names(field);
     report_.add(ErrorId::kMissingKey, place, path, fmt::format("{} is missing", path),
                 choices.empty() ? hint_of(field) : "one of " + join_or(choices));
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "schema/base/text.h"
 #include "schema/recipe/field_value.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::schema {
 
@@ -46,6 +48,35 @@ void CheckContext::missing_one_of(std::string_view section, const std::string& a
                                   std::string_view hint) const {
   if (!complete || has(a) || has(b) || broken(a) || broken(b)) return;
   report.add(ErrorId::kMissingKey, place(section), a, fmt::format("{} or {} is missing", a, b), hint);
+}
+
+std::string_view CheckContext::variant(const std::string& section, std::span<const Variant> variants) const {
+  std::vector<std::string> keys, found;
+  const Variant* chosen = nullptr;
+  for (const Variant& variant : variants) {
+    const std::string path = child_path(section, variant.key);
+    if (broken(path)) return {};
+    keys.emplace_back(variant.key);
+    if (!has(path)) continue;
+    found.push_back(path);
+    chosen = &variant;
+  }
+  if (found.size() != 1) {
+    if (found.empty() && complete)
+      fault(ErrorId::kMissingKey, section, fmt::format("{} has none of {}", section, join_or(keys)));
+    if (found.size() > 1)
+      fault(ErrorId::kConflictingKeys, found[1], fmt::format("{} and {} exclude each other", found[0], found[1]),
+            "write one section for each, in their order");
+    return {};
+  }
+  for (const Variant& variant : variants)
+    for (const std::string_view option : variant.options)
+      if (const std::string path = child_path(section, option);
+          has(path) && std::ranges::find(chosen->options, option) == chosen->options.end()) {
+        fault(ErrorId::kIgnoredOption, path, fmt::format("{} is ignored with {}", path, found[0]), "remove it");
+        return {};
+      }
+  return chosen->key;
 }
 
 void CheckContext::ignored(std::string_view option, std::string_view by, std::string_view what) const {

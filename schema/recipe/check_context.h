@@ -1,12 +1,20 @@
 // What the rules about several keys of a recipe read, and how they report (recipe_check.h).
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "schema/recipe/settings.h"
 
 namespace runner::schema {
+
+// A key of the sections of a list, each of which has exactly one of several such keys, and the keys that may be written
+// beside it.
+struct Variant {
+  std::string_view key;
+  std::span<const std::string_view> options;
+};
 
 struct CheckContext {
   const Settings& settings;
@@ -29,6 +37,9 @@ struct CheckContext {
   void fault(ErrorId id, std::string_view path, const std::string& message, std::string_view hint = "") const;
   void missing_one_of(std::string_view section, const std::string& a, const std::string& b,
                       std::string_view hint = "") const;
+  // Returns which of the variants a section of a list is, and reports other keys than its options; empty after an
+  // error.
+  std::string_view variant(const std::string& section, std::span<const Variant> variants) const;
   // Reports that `option` has no effect because of the key `by`, described by `what`, unless both are recorded.
   void ignored(std::string_view option, std::string_view by, std::string_view what) const;
 
@@ -39,5 +50,6 @@ struct CheckContext {
 void check_data(const CheckContext& c);
 void check_schedule(const CheckContext& c);
 void check_devices(const CheckContext& c);
+void check_stack(const CheckContext& c);
 
 }  // namespace runner::schema

@@ -36,7 +36,6 @@ enum class OnResume : uint8_t { kFixed, kAny, kLarger, kSameStep, kShapesModel }
 
 struct Choice {
   std::string_view name;
-  bool works;
 };
 
 // Holds if the choice at `path` is one of `values`.
@@ -69,7 +68,7 @@ struct Field {
   bool is_scalar = false;  // a list of one element may be written as the element
   bool required = false;
   bool optional = false;  // a section that exists only if written or implied
-  bool later = false;     // only the default works yet, or some choices
+  bool later = false;     // only the default works yet
   OnResume on_resume = OnResume::kFixed;
   int order = 0;  // in fields.yaml
   int count = 0;  // exact length of a list; 0 for any
@@ -89,6 +88,8 @@ struct Field {
   }
   // Whether a value of a path is a word instead, such as a kind of tokenizer.
   bool is_word(std::string_view value) const;
+  // Whether the choices are words that may be written instead of a number.
+  bool has_words() const { return (type == FieldType::kInteger || type == FieldType::kNumber) && !choices.empty(); }
   bool is_section() const { return type == FieldType::kSection; }
 };
 

@@ -193,6 +193,8 @@ class ValueReader {
 
   std::optional<Value> read_one() {
     if (node_.kind != YamlNode::Kind::kScalar) return wrong_type(hint_of_choice_as_key());
+    if (field_.has_words() && std::ranges::find(field_.choices, node_.text, &Choice::name) != field_.choices.end())
+      return node_.text;
     switch (field_.type) {
       case FieldType::kBoolean: return read_boolean();
       case FieldType::kInteger: return read_integer();

@@ -56,7 +56,10 @@ std::string type_phrase(const Field& field) {
       {"a map of patterns to texts", ""},
   };
   const auto& [one, many] = kPhrases[static_cast<size_t>(field.type)];
-  return field.is_list ? "a list of " + std::string(many) : std::string(one);
+  const std::string words = field.has_words() ? " or " + join_or(choice_names(field)) : "";
+  const bool has_short = field.is_list && !field.shorthand.empty();
+  return field.is_list ? fmt::format("a list of {}{}{}", many, words, has_short ? " and words" : "")
+                       : std::string(one) + words;
 }
 
 std::string range_phrase(const Field& field) {
@@ -74,29 +77,13 @@ std::string range_phrase(const Field& field) {
 
 std::vector<std::string> choice_names(const Field& field) {
   std::vector<std::string> names;
-  for (const bool works : {true, false})
-    for (const Choice& choice : field.choices)
-      if (choice.works == works) names.emplace_back(choice.name);
-  return names;
-}
-
-std::vector<std::string> working_choices(const Field& field) {
-  std::vector<std::string> names;
-  for (const Choice& choice : field.choices)
-    if (choice.works) names.emplace_back(choice.name);
+  for (const Choice& choice : field.choices) names.emplace_back(choice.name);
   return names;
 }
 
 std::string availability_phrase(const Field& field) {
-  std::string text;
-  std::vector<std::string_view> later;
-  for (const Choice& choice : field.choices)
-    if (!choice.works) later.push_back(choice.name);
-  if (!later.empty())
-    text += fmt::format(" Not implemented yet: {}.", fmt::join(later, ", "));
-  else if (field.later)
-    text += field.defaults.empty() ? " Not implemented yet." : " Only the default is implemented yet.";
-  return text;
+  if (!field.later) return "";
+  return field.defaults.empty() ? " Not implemented yet." : " Only the default is implemented yet.";
 }
 
 std::string length_text(int64_t count, std::string_view unit) {

@@ -20,13 +20,10 @@ std::string type_phrase(const Field& field);
 // "between 1 and 8", "at least 0", "greater than 0 and less than 1", "" without bounds.
 std::string range_phrase(const Field& field);
 
-// Names of the choices, those that work first; empty if the field is not a choice.
+// Names of the choices or words; empty if there are none.
 std::vector<std::string> choice_names(const Field& field);
 
-std::vector<std::string> working_choices(const Field& field);
-
-// What does not work yet, to append to the field's text: " Not implemented yet: gpu, tpu."; "" if
-// everything works.
+// What does not work yet, to append to the field's text: " Not implemented yet."; "" if everything works.
 std::string availability_phrase(const Field& field);
 
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".

@@ -79,6 +79,11 @@ Object substitution() {
 
 Object value_schema(const Field& field) {
   Object one = one_value_schema(field);
+  if (field.has_words()) one = {{"anyOf", List{std::move(one), Object{{"enum", choices_of(field)}}}}};
+  if (field.is_list && !field.shorthand.empty()) {
+    const Field& word = find_fields(child_path(field.path() + "[]", field.shorthand))[0];
+    one = {{"anyOf", List{value_schema(word), std::move(one), substitution()}}};
+  }
   if (!field.is_list) return one;
   const Object element = one;
   if (!field.is_section()) one = {{"anyOf", List{std::move(one), substitution()}}};
@@ -93,7 +98,7 @@ Object value_schema(const Field& field) {
 // Schema of the fields that share a path: any of them, or ${…}, or null for the default.
 Object property_schema(std::span<const Field> rows) {
   List any = json::list_of(rows, value_schema);
-  if (!rows[0].shorthand.empty())
+  if (!rows[0].is_list && !rows[0].shorthand.empty())
     any.push_back(value_schema(find_fields(child_path(rows[0].path(), rows[0].shorthand))[0]));
   any.push_back(substitution());
   Object property{{"description", std::string(rows[0].text)}};

@@ -29,6 +29,15 @@ struct Length {
   bool operator==(const Length&) const = default;
 };
 
+// A number, or a word that a field accepts instead; empty for a number.
+template <class Number>
+struct NumberOrWord {
+  Number number = 0;
+  std::string word = {};
+
+  bool operator==(const NumberOrWord&) const = default;
+};
+
 // A csv column: by name, or by index from 0 (negative from the end).
 struct Column {
   std::string name;  // empty: by index

@@ -56,6 +56,22 @@ void convert(const Setting& setting, std::vector<Rename>& out) {
   for (const auto& [pattern, text] : *setting.value.map()) out.push_back({pattern, *text.text()});
 }
 
+template <class Number>
+NumberOrWord<Number> number_or_word(const Value& value) {
+  if (value.text() != nullptr) return {0, *value.text()};
+  if (value.integer() != nullptr) return {static_cast<Number>(*value.integer())};
+  return {static_cast<Number>(*value.number())};
+}
+template <class Number>
+void convert(const Setting& setting, NumberOrWord<Number>& out) {
+  out = number_or_word<Number>(setting.value);
+}
+template <class Number>
+void convert(const Setting& setting, std::vector<NumberOrWord<Number>>& out) {
+  out.clear();
+  for (const Value& value : *setting.value.list()) out.push_back(number_or_word<Number>(value));
+}
+
 template <class Element>
 void convert(const Setting& setting, std::vector<Element>& out) {
   out.clear();

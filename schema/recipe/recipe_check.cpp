@@ -47,22 +47,11 @@ void check_sizes_of_transformer(const CheckContext& c) {
             "set it, or remove model.new_head");
 }
 
-// Returns the model types that a key applies to.
-std::vector<std::string> types_with(std::string_view key) {
-  for (const auto& [path, values] : find_fields(key)[0].when)
-    if (path == "model.type") return {values.begin(), values.end()};
-  return {};
-}
-
 void check_lora(const CheckContext& c) {
-  constexpr std::string_view kLora = "model.lora", kType = "model.type";
-  if (!c.complete || !c.has(kLora) || c.broken(kType)) return;
+  constexpr std::string_view kLora = "model.lora";
+  if (!c.complete || !c.has(kLora)) return;
   const auto has = [&](std::string_view path) { return c.has(path) || c.broken(path); };
-  if (!c.applies(kLora)) {
-    c.fault(ErrorId::kIgnoredOption, kLora,
-            fmt::format("{} is ignored with {}: {}", kLora, kType, c.settings.text(kType).value_or("hook")),
-            fmt::format("remove it; it needs model.type: {}", join_or(types_with(kLora))));
-  } else if (!has("model.pretrained") && !has("model.init_from")) {
+  if (!has("model.pretrained") && !has("model.init_from")) {
     c.fault(ErrorId::kNeedsOption, kLora, "model.lora needs weights to freeze",
             "set model.pretrained or model.init_from");
   }
@@ -103,6 +92,7 @@ void check_together(const Settings& settings, bool complete, Report& report) {
   check_kept_states(context);
   check_renames(context);
   check_sizes_of_transformer(context);
+  check_stack(context);
   check_lora(context);
   check_local_sgd(context);
   check_devices(context);

@@ -28,6 +28,9 @@ class Table {
     layout();
     indexing();
     products();
+    convolutions();
+    pooling();
+    resampling();
     rows();
     rotary();
     attention();
@@ -248,6 +251,94 @@ class Table {
     for (const Shape& a : {Shape{2, 3, 4}, Shape{2, 3, 0}, Shape{0, 3, 4}})
       add("matmul", {{{DType::kF64, a}}, {{DType::kF64, Shape{a.back(), 2}}}},
           [](In x) { return ops::matmul(x[0], x[1]); });
+  }
+
+  void convolutions() {
+    struct Convolution {
+      Shape x, w;
+      std::vector<Window> windows;
+      int64_t groups = 1;
+    };
+    const std::vector<Convolution> small = {
+        {{2, 3, 5, 6}, {4, 3, 3, 2}, {{.before = 1, .after = 1}, {.stride = 2}}},
+        {{1, 2, 7, 5}, {2, 2, 3, 3}, {{.stride = 2, .dilation = 2}, {.before = 2}}},
+        {{2, 4, 4, 4}, {4, 2, 2, 2}, {{.before = 1}, {.after = 1}}, 2},
+        {{2, 3, 4, 5}, {6, 1, 3, 3}, {{.before = 1, .after = 1}, {.stride = 3, .before = 1, .after = 1}}, 3},
+        {{3, 4, 3, 3}, {2, 4, 1, 1}, {{}, {}}},
+        {{2, 3, 9}, {4, 3, 3}, {{.stride = 2, .dilation = 2, .before = 2, .after = 1}}},
+        {{0, 2, 4, 4}, {3, 2, 3, 3}, {{}, {}}},
+        {{9, 1, 2, 2}, {1, 1, 2, 2}, {{}, {}}},
+        {{1, 1, 2, 2}, {1, 1, 5, 1}, {{.before = 4, .after = 6}, {.stride = 4, .after = 3}}},
+    };
+    const std::vector<Convolution> large = {
+        {{16, 64, 28, 28}, {64, 64, 3, 3}, {{.before = 1, .after = 1}, {.before = 1, .after = 1}}},
+        {{16, 256, 14, 14}, {256, 256, 1, 1}, {{}, {}}},
+        {{16, 128, 28, 28}, {128, 1, 3, 3}, {{.before = 1, .after = 1}, {.before = 1, .after = 1}}, 128}};
+    for (const DType dtype : floats())
+      for (const Convolution& c : large_ ? large : small) {
+        const OpInput x{{dtype, c.x}}, w{{dtype, c.w}};
+        add("conv", {x, w}, [c](In v) { return ops::conv(v[0], v[1], c.windows, c.groups); });
+        Shape y = c.x.with(1, c.w[0]);
+        std::vector<int64_t> sizes;
+        for (size_t i = 0; i < c.windows.size(); ++i) {
+          const int axis = static_cast<int>(2 + i);
+          sizes.push_back(c.x[axis]);
+          Window window = c.windows[i];
+          window.size = c.w[axis];
+          y = y.with(axis, window.count(c.x[axis]));
+        }
+        add("conv_transpose", {{{dtype, y}}, w},
+            [c, sizes](In v) { return ops::conv_transpose(v[0], v[1], c.windows, sizes, c.groups); });
+      }
+  }
+
+  void pooling() {
+    struct Pools {
+      Shape x;
+      std::vector<Pooling> pools;
+    };
+    const std::vector<Pools> small = {
+        {{2, 3, 4, 6}, {{.size = 2, .stride = 2}, {.size = 3, .stride = 3}}},
+        {{1, 2, 5, 5}, {{.size = 3, .stride = 2, .padding = 1}, {.size = 3, .stride = 1, .padding = 1}}},
+        {{2, 1, 5, 6},
+         {{.size = 2, .stride = 2, .ceil_mode = true}, {.size = 3, .stride = 2, .padding = 1, .ceil_mode = true}}},
+        {{2, 2, 7}, {{.size = 3, .stride = 2, .padding = 1}}},
+        {{0, 2, 4}, {{.size = 2, .stride = 2}}},
+    };
+    const std::vector<Pools> large = {
+        {{16, 64, 56, 56}, {{.size = 2, .stride = 2}, {.size = 2, .stride = 2}}},
+        {{16, 64, 56, 56}, {{.size = 3, .stride = 2, .padding = 1}, {.size = 3, .stride = 2, .padding = 1}}}};
+    for (const DType dtype : floats())
+      for (const Pools& c : large_ ? large : small) {
+        add("max_pool", {{{dtype, c.x}}}, [c](In v) { return ops::max_pool(v[0], c.pools); });
+        for (const bool count_padding : {true, false})
+          add("avg_pool", {{{dtype, c.x}}},
+              [c, count_padding](In v) { return ops::avg_pool(v[0], c.pools, count_padding); });
+      }
+    const Pooling dilated{.size = 2, .stride = 1, .dilation = 3};
+    add("max_pool", {{{DType::kF64, {1, 2, 8}}}},
+        [dilated](In v) { return ops::max_pool(v[0], std::span(&dilated, 1)); });
+  }
+
+  void resampling() {
+    struct Sizes {
+      Shape x;
+      std::vector<int64_t> sizes;
+    };
+    const std::vector<Sizes> small = {
+        {{2, 1, 4, 6}, {2, 3}}, {{1, 2, 5, 7}, {3, 4}}, {{2, 1, 3, 2}, {5, 4}}, {{1, 2, 4}, {1}}, {{1, 2, 1}, {3}}};
+    const std::vector<Sizes> large = {{{16, 64, 28, 28}, {7, 7}}, {{16, 16, 28, 28}, {56, 56}}};
+    for (const DType dtype : floats())
+      for (const Sizes& s : large_ ? large : small) {
+        const OpInput x{{dtype, s.x}};
+        add("adaptive_avg_pool", {x}, [s](In v) { return ops::adaptive_avg_pool(v[0], s.sizes); });
+        add("adaptive_max_pool", {x}, [s](In v) { return ops::adaptive_max_pool(v[0], s.sizes); });
+        add("upsample", {x}, [s](In v) { return ops::upsample(v[0], s.sizes); });
+        for (const bool align_corners : {false, true})
+          add("upsample", {x}, [s, align_corners](In v) {
+            return ops::upsample(v[0], s.sizes, {.linear = true, .align_corners = align_corners});
+          });
+      }
   }
 
   void rows() {

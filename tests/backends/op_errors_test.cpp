@@ -63,6 +63,20 @@ struct ParsedCall {
   }
 };
 
+// Stride, dilation and padding before and after, for each spatial axis.
+std::vector<Window> windows_in(std::span<const int64_t> list) {
+  std::vector<Window> windows;
+  for (; list.size() >= 4; list = list.subspan(4))
+    windows.push_back({.stride = list[0], .dilation = list[1], .before = list[2], .after = list[3]});
+  return windows;
+}
+// Size, stride, padding and dilation, for each spatial axis.
+std::vector<Pooling> poolings_in(std::span<const int64_t> list) {
+  std::vector<Pooling> pools;
+  for (; list.size() >= 4; list = list.subspan(4)) pools.push_back({list[0], list[1], list[2], list[3]});
+  return pools;
+}
+
 using P = const ParsedCall&;
 const std::map<std::string, void (*)(P)> kCallFunctions = {
     {"all_reduce", [](P c) { ops::all_reduce(c.x(0), Reduction::kSum, Subject::kGradients); }},
@@ -91,6 +105,13 @@ const std::map<std::string, void (*)(P)> kCallFunctions = {
        ops::attention(c.x(0), c.x(1), c.x(2),
                       {.dropout = c.arguments[5].number, .dropout_key = c.x(3), .sample_ids = c.x(4)});
      }},
+    {"conv", [](P c) { ops::conv(c.x(0), c.x(1), windows_in(c.list(2)), c.n(3)); }},
+    {"conv_transpose", [](P c) { ops::conv_transpose(c.x(0), c.x(1), windows_in(c.list(2)), c.list(3), c.n(4)); }},
+    {"max_pool", [](P c) { ops::max_pool(c.x(0), poolings_in(c.list(1))); }},
+    {"avg_pool", [](P c) { ops::avg_pool(c.x(0), poolings_in(c.list(1))); }},
+    {"adaptive_avg_pool", [](P c) { ops::adaptive_avg_pool(c.x(0), c.list(1)); }},
+    {"adaptive_max_pool", [](P c) { ops::adaptive_max_pool(c.x(0), c.list(1)); }},
+    {"upsample", [](P c) { ops::upsample(c.x(0), c.list(1)); }},
     {"softmax", [](P c) { ops::softmax(c.x(0)); }},
     {"log_softmax", [](P c) { ops::log_softmax(c.x(0), c.n(1)); }},
     {"cross_entropy", [](P c) { ops::cross_entropy(c.x(0), c.x(1), {.class_weights = c.x(2)}); }},

@@ -50,7 +50,7 @@ std::span<const ErrorExample> error_examples() {
       {ErrorId::kUnitMissing, "", {"runner check recipes/wine.yaml log.every=100"}},
       {ErrorId::kBadLength, "", {"runner check recipes/wine.yaml 'log.every=1.5 steps'"}},
       {ErrorId::kBadSize, "", {"runner check recipes/wine.yaml 'gpu.memory=2 floppies'"}},
-      {ErrorId::kNotYet, "", {"runner check recipes/wine.yaml model.type=cnn"}},
+      {ErrorId::kNotYet, "", {"runner check recipes/wine.yaml 'sweep={seed: [1, 2]}'"}},
       {ErrorId::kIgnoredOption, "", {"runner check recipes/wine.yaml 'optimizer.betas=[0.9, 0.99]'"}},
       {ErrorId::kConflictingKeys, "include: recipes/wine.yaml\ntrain: {steps: 100}\n", {"runner check wrong.yaml"}},
       {ErrorId::kNeedsOption, "", {"runner check recipes/wine.yaml optimizer.nesterov=true optimizer.momentum=0"}},

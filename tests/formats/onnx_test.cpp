@@ -25,9 +25,11 @@ namespace {
 namespace ops = backends::ops;
 using backends::DType;
 using backends::InputKind;
+using backends::Pooling;
 using backends::Program;
 using backends::Shape;
 using backends::Value;
+using backends::Window;
 
 // ---- models --------------------------------------------------------------------------------------------------------
 
@@ -121,6 +123,27 @@ const std::vector<std::pair<std::string, Model>>& models() {
          const Shape heads{in.x.shape()[0], 2, 2, 1};
          const Value k = ops::reshape(ops::slice(in.p, 1, 0, 2), heads.with(1, 1));
          return ops::attention(ops::reshape(in.x, heads), k, ops::neg(k), {.causal = true});
+       }},
+      {"conv",
+       [](const Inputs& in) {
+         const Value image = ops::reshape(in.x, Shape{in.x.shape()[0], 1, 2, 2});
+         const Value weights = ops::reshape(in.w, Shape{3, 1, 2, 2});
+         const Window windows[] = {{.stride = 2, .before = 1}, {.dilation = 1, .before = 1, .after = 1}};
+         return ops::conv(image, weights, windows);
+       }},
+      {"conv_grad_x",
+       [](const Inputs& in) {
+         const Value rows = ops::reshape(in.x, Shape{in.x.shape()[0], 2, 2});
+         const Value weights = ops::reshape(ops::slice(in.w, 0, 0, 2), Shape{2, 1, 4});
+         const Window windows[] = {{.stride = 2, .before = 1, .after = 1}};
+         const int64_t sizes[] = {5};
+         return ops::conv_transpose(rows, weights, windows, sizes);
+       }},
+      {"max_pool window_sum",
+       [](const Inputs& in) {
+         const Value row = ops::reshape(in.x, Shape{in.x.shape()[0], 1, 4});
+         const Pooling pools[] = {{.size = 3, .stride = 2, .padding = 1, .ceil_mode = true}};
+         return ops::add(ops::max_pool(row, pools), ops::avg_pool(row, pools, false));
        }},
       {"types", [](const Inputs& in) { return ops::cast(ops::cast(in.x, DType::kF16), DType::kF64); }},
   };

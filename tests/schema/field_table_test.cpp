@@ -59,7 +59,7 @@ TEST(FieldTable, ConditionsNameChoicesAndFlags) {
     check(field, field.when);
     check(field, field.implied_by);
     for (const FieldDefault& fallback : field.defaults) check(field, fallback.when);
-    const bool may_have_words = field.type == FieldType::kPath && !field.choices.empty();  // that are no paths
+    const bool may_have_words = (field.type == FieldType::kPath && !field.choices.empty()) || field.has_words();
     EXPECT_EQ(field.type == FieldType::kChoice || may_have_words, !field.choices.empty()) << field.path();
   }
 }

@@ -196,6 +196,8 @@ TEST(JsonSchema, HasTheFieldsOfTheTable) {
       if (list) name.resize(name.size() - 2);
       pointer += "/properties/" + name;
       if (dot < path.size()) pointer += list ? "/anyOf/0/items" : "/anyOf/0";
+      // A word may be written instead of the section.
+      if (committed().at(Document::json_pointer(pointer)).contains("anyOf") && list) pointer += "/anyOf/1";
       start = dot + 1;
     }
     ASSERT_TRUE(committed().contains(Document::json_pointer(pointer))) << pointer;

@@ -150,6 +150,17 @@ struct AttentionLoops {
   void (*scale_rows)(T* x, const T* factors, int64_t rows, int64_t width);  // each row times its factor
 };
 
+// Rows of windows (backends/ir/windows.h): element k of n windows is x[0], x[stride], ….
+template <class T>
+struct WindowLoops {
+  // best[i] = x[i · stride] where it is larger or NaN.
+  void (*largest)(T* best, const T* x, int64_t stride, int64_t n);
+  // The same, and at[i] = `element` there; also where at[i] < 0.
+  void (*largest_at)(T* best, int32_t* at, const T* x, int64_t stride, int64_t n, int32_t element);
+  void (*add)(T* sums, const T* x, int64_t stride, int64_t n);       // sums[i] += x[i · stride]
+  void (*add_to)(T* x, int64_t stride, const T* values, int64_t n);  // x[i · stride] += values[i]
+};
+
 // C = A B for a block of C. Strides are in elements; rows of C are contiguous.
 template <class T>
 struct MatmulBlock {
@@ -195,6 +206,8 @@ struct Loops {
   const MatmulLoops<double>& matmul_f64;
   const AttentionLoops<float>& attention_f32;
   const AttentionLoops<double>& attention_f64;
+  const WindowLoops<float>& windows_f32;
+  const WindowLoops<double>& windows_f64;
   const TransposeLoops& transpose;
   RandomLoops random;
 };

@@ -17,6 +17,8 @@ namespace runner::backends {
   const MatmulLoops<double>& matmul_loops_f64();       \
   const AttentionLoops<float>& attention_loops_f32();  \
   const AttentionLoops<double>& attention_loops_f64(); \
+  const WindowLoops<float>& window_loops_f32();        \
+  const WindowLoops<double>& window_loops_f64();       \
   const TransposeLoops& transpose_loops();             \
   RandomLoops random_loops();                          \
   }
@@ -34,7 +36,7 @@ namespace {
   Loops {                                                                                                         \
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),    \
         isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::attention_loops_f32(), isa::attention_loops_f64(), \
-        isa::transpose_loops(), isa::random_loops()                                                               \
+        isa::window_loops_f32(), isa::window_loops_f64(), isa::transpose_loops(), isa::random_loops()             \
   }
 
 bool supported(Isa isa) {

@@ -46,19 +46,6 @@ std::vector<Default> defaults_of(const YAML::Node& node) {
   return defaults;
 }
 
-void read_later(const YAML::Node& node, Entry& entry) {
-  if (!node.IsDefined()) return;
-  entry.later = true;
-  if (node.IsSequence()) {
-    entry.later_choices = names_of(node);
-  } else if (node.Scalar() != "true") {
-    refuse(entry, "unknown later");
-  }
-  for (const std::string& name : entry.later_choices)
-    if (std::find(entry.choices.begin(), entry.choices.end(), name) == entry.choices.end())
-      refuse(entry, "later names no choice: " + name);
-}
-
 Entry read_entry(const YAML::Node& node) {
   Entry entry;
   const std::string path = node["path"].Scalar();
@@ -87,7 +74,7 @@ Entry read_entry(const YAML::Node& node) {
   entry.required = node["required"].IsDefined();
   entry.optional = node["optional"].IsDefined();
   entry.choices = names_of(node["choices"]);
-  read_later(node["later"], entry);
+  entry.later = node["later"].IsDefined();
   entry.defaults = defaults_of(node);
   entry.when = conditions_of(node["when"]);
   entry.implied_by = conditions_of(node["implied_by"]);

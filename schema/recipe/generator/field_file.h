@@ -26,13 +26,15 @@ struct Entry {
   bool is_scalar = false;
   std::string range, count, excludes, shorthand, unit, like, resume, text;
   bool nonempty = false, required = false, optional = false, later = false;
-  std::vector<std::string> choices, later_choices;
+  std::vector<std::string> choices;
   std::vector<Default> defaults;  // those of default_if come first
   std::vector<Condition> when, implied_by;
   std::vector<std::string> cpp;  // names of members, if given
   std::string enum_type, struct_type, unset;
 
   bool is_section() const { return type == "section"; }
+  // Whether the choices are words that may be written instead of a number.
+  bool has_words() const { return (type == "integer" || type == "number") && !choices.empty(); }
   std::string path() const { return parent.empty() ? name : parent + "." + name; }
 };
 

@@ -64,7 +64,8 @@ std::string type_of(const Entry& entry) {
       {"renames", "std::vector<Rename>"},
   };
   if (entry.type == "choice" && entry.enum_type.empty()) refuse(entry, "a choice needs the name of its enum");
-  const std::string one = entry.type == "choice" ? entry.enum_type : kTypes.at(entry.type);
+  std::string one = entry.type == "choice" ? entry.enum_type : kTypes.at(entry.type);
+  if (entry.has_words()) one = "NumberOrWord<" + one + ">";
   return entry.is_list ? "std::vector<" + one + ">" : one;
 }
 
@@ -88,6 +89,10 @@ std::string literal(const Entry& entry, const std::string& value) {
   if (entry.type == "text" || entry.type == "path" || entry.type == "metric") return quoted(value);
   if (entry.type == "character") return "'" + value + "'";
   if (entry.type == "length") return length_of(value);
+  if (entry.has_words()) {
+    const bool is_word = std::find(entry.choices.begin(), entry.choices.end(), value) != entry.choices.end();
+    return is_word ? "{0, " + quoted(value) + "}" : "{" + value + "}";
+  }
   return entry.type == "size" ? bytes_of(value) : value;
 }
 

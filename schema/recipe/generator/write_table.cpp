@@ -82,11 +82,7 @@ class TableWriter {
 
   std::string choices(const Entry& entry) {
     std::vector<std::string> elements;
-    for (const std::string& name : entry.choices) {
-      const auto& later = entry.later_choices;
-      const bool works = std::find(later.begin(), later.end(), name) == later.end();
-      elements.push_back("{" + quoted(name) + ", " + (works ? "true" : "false") + "}");
-    }
+    for (const std::string& name : entry.choices) elements.push_back("{" + quoted(name) + "}");
     return array("Choice", elements);
   }
 
@@ -102,7 +98,7 @@ class TableWriter {
   void check_names(const Entry& entry) const {
     if (!entry.excludes.empty() && !paths_.contains(entry.parent + "." + entry.excludes))
       refuse(entry, "excludes an unknown sibling " + entry.excludes);
-    if (!entry.shorthand.empty() && !paths_.contains(entry.path() + "." + entry.shorthand))
+    if (!entry.shorthand.empty() && !paths_.contains(entry.path() + (entry.is_list ? "[]." : ".") + entry.shorthand))
       refuse(entry, "is short for an unknown field " + entry.shorthand);
   }
 

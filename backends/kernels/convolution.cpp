@@ -1,0 +1,409 @@
+// Convolution and its gradients as matrix products: the elements of a block of windows become the columns of a matrix
+// (im2col), which the weights of a group multiply.
+//
+// A sample of one group is computed by one thread; its windows in blocks of rows, so that a block stays in the cache.
+// The gradient of the weights is a sum over samples: they are cut into parts by shape; a part adds its samples in
+// order, then the parts are added in order.
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/op_kernels.h"
+#include "backends/kernels/plane.h"
+#include "backends/kernels/rows_io.h"
+
+namespace runner::backends {
+
+namespace {
+
+struct Convolution {
+  DType dtype;   // of the operands
+  DType result;  // f32 for a wide product
+  Plane plane;
+  int64_t batch, groups, in, out;  // channels of one group
+  int64_t block_rows;              // rows of windows in a block
+  int64_t parts;                   // of the channels, or of the samples for the gradient of the weights
+  int64_t units, chunks;
+
+  int64_t columns() const { return in * plane.elements(); }  // of the weights of one output channel
+  int64_t x_elems() const { return in * plane.size(); }      // of one sample and group
+  int64_t y_elems() const { return out * plane.windows(); }
+  int64_t w_elems() const { return out * columns(); }
+  int64_t block_windows() const { return block_rows * plane.w.windows; }
+  bool is_native() const { return backends::is_native(dtype); }
+  bool result_is_native() const { return backends::is_native(result); }
+  // Whether each window is one element, in order: x is the matrix of columns.
+  bool is_pointwise() const {
+    const Window one{};
+    return plane.h.window == one && plane.w.window == one;
+  }
+};
+
+// ---- columns -------------------------------------------------------------------------------------------------------
+
+// Rows [first, first + rows) of windows.
+struct WindowRows {
+  int64_t first, rows;
+};
+
+// columns (elements of a window, windows of the block) = the elements of channel x, 0 in the padding.
+template <class T>
+void gather_columns(const Plane& plane, const WindowRows& block, const T* x, T* columns) {
+  const int64_t stride = plane.w.window.stride, width = plane.w.windows;
+  for (int64_t ky = 0; ky < plane.h.window.size; ++ky)
+    for (int64_t kx = 0; kx < plane.w.window.size; ++kx) {
+      const IndexRange<int64_t> rows = plane.h.inside(ky), inside = plane.w.inside(kx);
+      for (int64_t row = block.first; row < block.first + block.rows; ++row, columns += width) {
+        if (row < rows.begin || row >= rows.end || inside.size() == 0) {
+          std::fill_n(columns, width, T{0});
+          continue;
+        }
+        const int64_t y = row * plane.h.window.stride + plane.h.window.element(ky);
+        const T* const from = x + y * plane.w.size + inside.begin * stride + plane.w.window.element(kx);
+        std::fill_n(columns, inside.begin, T{0});
+        if (stride == 1)
+          std::copy_n(from, inside.size(), columns + inside.begin);
+        else
+          for (int64_t i = 0; i < inside.size(); ++i) columns[inside.begin + i] = from[i * stride];
+        std::fill(columns + inside.end, columns + width, T{0});
+      }
+    }
+}
+
+// The transpose: adds the columns to the elements of channel x.
+template <class T>
+void scatter_columns(const Plane& plane, const WindowRows& block, const T* columns, T* x) {
+  const WindowLoops<T>& loops_of_windows = window_loops<T>();
+  const int64_t stride = plane.w.window.stride, width = plane.w.windows;
+  for (int64_t ky = 0; ky < plane.h.window.size; ++ky)
+    for (int64_t kx = 0; kx < plane.w.window.size; ++kx) {
+      const IndexRange<int64_t> rows = plane.h.inside(ky), inside = plane.w.inside(kx);
+      for (int64_t row = block.first; row < block.first + block.rows; ++row, columns += width) {
+        if (row < rows.begin || row >= rows.end || inside.size() == 0) continue;
+        const int64_t y = row * plane.h.window.stride + plane.h.window.element(ky);
+        loops_of_windows.add_to(x + y * plane.w.size + inside.begin * stride + plane.w.window.element(kx), stride,
+                                columns + inside.begin, inside.size());
+      }
+    }
+}
+
+// ---- a unit of work ------------------------------------------------------------------------------------------------
+
+// Scratch of a chunk.
+template <class T>
+struct ConvScratch {
+  T *columns, *panels;
+  T *x, *w, *y;  // converted 16-bit storage
+  size_t bytes;
+
+  ConvScratch(const Convolution& c, std::byte* start) {
+    ScratchRoom room(start);
+    columns = room.take<T>(c.is_pointwise() ? 0 : c.columns() * c.block_windows());
+    const auto panel_elems = matmul_loops<T>().panel_elems;
+    panels = room.take<T>(std::max({panel_elems(c.block_windows(), c.columns()), panel_elems(c.block_windows(), c.out),
+                                    panel_elems(c.columns(), c.block_windows())}));
+    const bool converts = !c.is_native() || !c.result_is_native();
+    x = room.take<T>(converts ? c.x_elems() : 0);
+    w = room.take<T>(converts ? c.w_elems() : 0);
+    y = room.take<T>(converts ? c.y_elems() : 0);
+    bytes = room.size();
+  }
+};
+
+template <class T>
+struct ConvMatrix {
+  T* data;
+  int64_t row_stride, col_stride = 1;
+};
+
+template <class T>
+class ConvWorker {
+ public:
+  ConvWorker(const Convolution& c, const KernelArguments& arguments, std::byte* scratch)
+      : c_(c), arguments_(arguments), scratch_(c, scratch) {}
+
+  // y of one sample and group. operands: x, w
+  void forward(int64_t unit) {
+    const T* const x = read(0, unit, c_.x_elems(), scratch_.x);
+    const T* const w = read(1, unit % c_.groups, c_.w_elems(), scratch_.w);
+    T* const y = place(unit, c_.y_elems(), scratch_.y);
+    for_blocks([&](const WindowRows& block) {
+      const ConvMatrix<const T> columns = columns_of(block, x);
+      multiply({at(block, y), c_.plane.windows()}, {w, c_.columns()}, columns, c_.out, windows(block), c_.columns());
+    });
+    store(unit, c_.y_elems(), scratch_.y);
+  }
+
+  // A part of the channels of x, of one sample and group. operands: grad of y, w
+  void backward_x(int64_t unit) {
+    const int64_t part = unit % c_.parts, sample = unit / c_.parts;
+    const IndexRange<int64_t> channels = part_of(c_.in, part, c_.parts);
+    const int64_t first = channels.begin * c_.plane.elements(), rows = channels.size() * c_.plane.elements();
+    const T* const y = read(0, sample, c_.y_elems(), scratch_.y);
+    const T* const w = read(1, sample % c_.groups, c_.w_elems(), scratch_.w);
+    T* const x = place(sample, c_.x_elems(), scratch_.x) + channels.begin * c_.plane.size();
+    if (!c_.is_pointwise()) std::fill_n(x, channels.size() * c_.plane.size(), T{0});
+    for_blocks([&](const WindowRows& block) {
+      const ConvMatrix<T> columns = c_.is_pointwise() ? ConvMatrix<T>{at(block, x), c_.plane.windows()}
+                                                      : ConvMatrix<T>{scratch_.columns, windows(block)};
+      multiply(columns, {w + first, 1, c_.columns()}, {at(block, y), c_.plane.windows()}, rows, windows(block), c_.out);
+      if (c_.is_pointwise()) return;
+      for (int64_t i = 0; i < channels.size(); ++i)
+        scatter_columns(c_.plane, block, scratch_.columns + i * c_.plane.elements() * windows(block),
+                        x + i * c_.plane.size());
+    });
+    if (c_.result_is_native()) return;
+    const int64_t begin = sample * c_.x_elems() + channels.begin * c_.plane.size();
+    store_elements(arguments_.results[0], c_.result, begin, x, channels.size() * c_.plane.size());
+  }
+
+  // sums (out, columns) = the gradient of the weights of a group over a part of the samples. operands: x, grad of y
+  void backward_w(int64_t group, int64_t part, T* sums) {
+    std::fill_n(sums, c_.w_elems(), T{0});
+    const IndexRange<int64_t> samples = part_of(c_.batch, part, c_.parts);
+    for (int64_t sample = samples.begin; sample < samples.end; ++sample) {
+      const int64_t at_sample = sample * c_.groups + group;
+      const T* const x = read(0, at_sample, c_.x_elems(), scratch_.x);
+      const T* const y = read(1, at_sample, c_.y_elems(), scratch_.y);
+      for_blocks([&](const WindowRows& block) {
+        const ConvMatrix<const T> columns = columns_of(block, x);
+        multiply({sums, c_.columns()}, {at(block, y), c_.plane.windows()},
+                 {columns.data, columns.col_stride, columns.row_stride}, c_.out, c_.columns(), windows(block), true);
+      });
+    }
+  }
+
+ private:
+  template <class Body>
+  void for_blocks(const Body& body) const {
+    for (int64_t row = 0; row < c_.plane.h.windows; row += c_.block_rows)
+      body(WindowRows{row, std::min(c_.block_rows, c_.plane.h.windows - row)});
+  }
+  int64_t windows(const WindowRows& block) const { return block.rows * c_.plane.w.windows; }
+  template <class E>
+  E* at(const WindowRows& block, E* windows) const {
+    return windows + block.first * c_.plane.w.windows;
+  }
+
+  // (columns, windows of the block): the elements of each window of a sample.
+  ConvMatrix<const T> columns_of(const WindowRows& block, const T* x) const {
+    if (c_.is_pointwise()) return {at(block, x), c_.plane.windows()};
+    for (int64_t channel = 0; channel < c_.in; ++channel)
+      gather_columns(c_.plane, block, x + channel * c_.plane.size(),
+                     scratch_.columns + channel * c_.plane.elements() * windows(block));
+    return {scratch_.columns, windows(block)};
+  }
+
+  // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c.
+  void multiply(const ConvMatrix<T>& c, const ConvMatrix<const T>& a, const ConvMatrix<const T>& b, int64_t rows,
+                int64_t cols, int64_t inner, bool add = false) const {
+    matmul_loops<T>().multiply({.c = c.data,
+                                .a = a.data,
+                                .b = b.data,
+                                .panels = scratch_.panels,
+                                .c_stride = c.row_stride,
+                                .a_row_stride = a.row_stride,
+                                .a_k_stride = a.col_stride,
+                                .b_k_stride = b.row_stride,
+                                .b_col_stride = b.col_stride,
+                                .rows = rows,
+                                .cols = cols,
+                                .inner = inner,
+                                .add = add});
+  }
+
+  // Piece `index` of `elems` elements of an operand as T.
+  const T* read(size_t operand, int64_t index, int64_t elems, T* room) const {
+    return read_elements(arguments_.operands[operand], c_.dtype, index * elems, elems, room);
+  }
+  T* place(int64_t index, int64_t elems, T* room) const {
+    return place_of_elements(arguments_.results[0], c_.result, index * elems, room);
+  }
+  void store(int64_t index, int64_t elems, const T* room) const {
+    if (!c_.result_is_native()) store_elements(arguments_.results[0], c_.result, index * elems, room, elems);
+  }
+
+  const Convolution& c_;
+  const KernelArguments& arguments_;
+  const ConvScratch<T> scratch_;
+};
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+// Calls body(worker, unit) for each unit.
+template <class T, class Body>
+void for_conv_units(const Convolution& c, const KernelArguments& arguments, const Body& body) {
+  const size_t bytes = ConvScratch<T>(c, nullptr).bytes;
+  arguments.pool.parallel_for(c.chunks, [&](int64_t chunk) {
+    ConvWorker<T> worker(c, arguments, arguments.scratch + static_cast<size_t>(chunk) * bytes);
+    const IndexRange<int64_t> units = part_of(c.units, chunk, c.chunks);
+    for (int64_t unit = units.begin; unit < units.end; ++unit) body(worker, unit);
+  });
+}
+
+template <class T>
+void run_conv(const Convolution& c, const KernelArguments& arguments) {
+  for_conv_units<T>(c, arguments, [](ConvWorker<T>& worker, int64_t unit) { worker.forward(unit); });
+}
+
+template <class T>
+void run_conv_grad_x(const Convolution& c, const KernelArguments& arguments) {
+  for_conv_units<T>(c, arguments, [](ConvWorker<T>& worker, int64_t unit) { worker.backward_x(unit); });
+}
+
+// The sums of the parts follow the scratch of the chunks, unless there is one part, which may be the result itself.
+template <class T>
+T* sums_of_parts(const Convolution& c, const KernelArguments& arguments) {
+  if (c.parts == 1 && c.result_is_native()) return result<T>(arguments);
+  return reinterpret_cast<T*>(arguments.scratch + static_cast<size_t>(c.chunks) * ConvScratch<T>(c, nullptr).bytes);
+}
+
+template <class T>
+void run_conv_grad_w(const Convolution& c, const KernelArguments& arguments) {
+  constexpr int64_t kPiece = 16 << 10;
+  T* const sums = sums_of_parts<T>(c, arguments);
+  for_conv_units<T>(c, arguments, [&](ConvWorker<T>& worker, int64_t unit) {
+    worker.backward_w(unit % c.groups, unit / c.groups, sums + unit * c.w_elems());
+  });
+  const int64_t elems = c.groups * c.w_elems();
+  if (sums == result<T>(arguments)) return;
+  arguments.pool.parallel_for(ceil_div(elems, kPiece), [&](int64_t piece) {
+    const int64_t first = piece * kPiece, n = std::min(kPiece, elems - first);
+    for (int64_t part = 1; part < c.parts; ++part)
+      window_loops<T>().add(sums + first, sums + part * elems + first, 1, n);
+    if (c.result_is_native())
+      std::copy_n(sums + first, n, result<T>(arguments) + first);
+    else
+      store_elements(arguments.results[0], c.result, first, sums + first, n);
+  });
+}
+
+// ---- preparing -----------------------------------------------------------------------------------------------------
+
+constexpr size_t kFirstWindowAttr = 2;  // in the attributes
+constexpr int64_t kLeastConvUnits = 8;
+
+// The shapes of x and w, of the operands or the result.
+struct ConvShapes {
+  const Shape &x, &w;
+};
+ConvShapes conv_shapes(const KernelRequest& request) {
+  const Shape &a = request.operands[0].shape, &b = request.operands[1].shape, &result = request.result.shape;
+  if (request.op == Op::kConv) return {a, b};
+  return request.op == Op::kConvGradX ? ConvShapes{result, b} : ConvShapes{a, result};
+}
+
+// Rows of windows whose columns are about 256 KiB.
+int64_t window_rows_of(const Convolution& c) {
+  constexpr int64_t kBlockElems = 64 << 10;
+  const int64_t each = std::max<int64_t>(c.columns() * c.plane.w.windows, 1);
+  return std::clamp<int64_t>(kBlockElems / each, 1, std::max<int64_t>(c.plane.h.windows, 1));
+}
+
+Convolution convolution_of(const KernelRequest& request) {
+  const auto [x, w] = conv_shapes(request);
+  const int64_t groups = request.attrs[0];
+  Convolution c{.dtype = request.operands[0].dtype,
+                .result = request.result.dtype,
+                .plane = Plane::of(x, request.attrs.subspan(kFirstWindowAttr)),
+                .batch = x[0],
+                .groups = groups,
+                .in = w[1],
+                .out = w[0] / groups,
+                .block_rows = 1,
+                .parts = 1,
+                .units = 0,
+                .chunks = 0};
+  c.block_rows = window_rows_of(c);
+  return c;
+}
+
+// Parts so that there are enough units for several threads.
+int64_t conv_parts(const Convolution& c, Op op) {
+  constexpr int64_t kMostSums = 4 << 20;
+  const int64_t samples = std::max<int64_t>(c.batch * c.groups, 1);
+  if (op == Op::kConvGradX)
+    return std::clamp(ceil_div(kLeastConvUnits, samples), int64_t{1}, std::max<int64_t>(c.in, 1));
+  const int64_t fitting = kMostSums / std::max<int64_t>(c.groups * c.w_elems(), 1);
+  return std::clamp(std::min(ceil_div(kLeastConvUnits, c.groups), fitting), int64_t{1}, std::max<int64_t>(c.batch, 1));
+}
+
+template <class T>
+size_t conv_scratch_bytes(const Convolution& c, Op op) {
+  const size_t sums = op == Op::kConvGradW ? static_cast<size_t>(c.units * c.w_elems()) * sizeof(T) : 0;
+  return static_cast<size_t>(c.chunks) * ConvScratch<T>(c, nullptr).bytes + sums;
+}
+
+template <Op op, auto run_f32, auto run_f64>
+Kernel prepare_conv(const KernelRequest& request) {
+  constexpr double kFlopsPerNs = 60;
+  Convolution c = convolution_of(request);
+  if (op != Op::kConv) c.parts = conv_parts(c, op);
+  c.units = (op == Op::kConvGradW ? c.groups : c.batch * c.groups) * c.parts;
+  const double products = static_cast<double>(c.batch * c.groups * c.y_elems()) * static_cast<double>(c.columns());
+  const double slow = c.dtype == DType::kF64 ? 4 : 1;
+  c.chunks = chunk_count(slow * 2 * products / kFlopsPerNs, c.units);
+  const std::string name = fmt::format("{}.{}", name_of(op), name_of(c.dtype));
+  if (c.dtype == DType::kF64) return make_kernel<run_f64>(name, c, conv_scratch_bytes<double>(c, op));
+  return make_kernel<run_f32>(name, c, conv_scratch_bytes<float>(c, op));
+}
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+// Calls body(x, w, y) with the positions of each product of an element of x and of w that y sums.
+template <class Body>
+void for_products(const Call& call, const Shape& x, const Shape& w, const Body& body) {
+  const std::vector<Window> windows = windows_of(std::span(call.attrs).subspan(kFirstWindowAttr));
+  const bool is_plane = windows.size() == 2;
+  const Window h = is_plane ? windows[0] : Window{}, v = windows.back();
+  const int64_t height = is_plane ? x[2] : 1, width = x.back(), groups = call.attr(0);
+  int64_t y = 0;
+  for (int64_t b = 0; b < x[0]; ++b)
+    for (int64_t o = 0; o < w[0]; ++o)
+      for (int64_t i = 0; i < h.count(height); ++i)
+        for (int64_t j = 0; j < v.count(width); ++j, ++y)
+          for (int64_t c = 0; c < w[1]; ++c)
+            for (int64_t k = 0; k < h.size * v.size; ++k) {
+              const int64_t row = i * h.stride + k / v.size * h.dilation - h.before;
+              const int64_t column = j * v.stride + k % v.size * v.dilation - v.before;
+              if (row < 0 || row >= height || column < 0 || column >= width) continue;
+              const int64_t channel = o / (w[0] / groups) * w[1] + c;
+              body(((b * x[1] + channel) * height + row) * width + column, (o * w[1] + c) * h.size * v.size + k, y);
+            }
+}
+
+void conv_loop(const Call& call, Operands in, Tensor& out) {
+  for_products(call, in[0].shape(), in[1].shape(),
+               [&](int64_t x, int64_t w, int64_t y) { out[y] += in[0][x] * in[1][w]; });
+}
+
+void conv_grad_x_loop(const Call& call, Operands in, Tensor& out) {
+  for_products(call, out.shape(), in[1].shape(),
+               [&](int64_t x, int64_t w, int64_t y) { out[x] += in[0][y] * in[1][w]; });
+}
+
+void conv_grad_w_loop(const Call& call, Operands in, Tensor& out) {
+  for_products(call, in[0].shape(), out.shape(),
+               [&](int64_t x, int64_t w, int64_t y) { out[w] += in[0][x] * in[1][y]; });
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kConv = {.reference = reference::conv_loop,
+                                         .prepare = prepare_conv<Op::kConv, run_conv<float>, run_conv<double>>};
+constexpr OpKernels op_kernels::kConvGradX = {
+    .reference = reference::conv_grad_x_loop,
+    .prepare = prepare_conv<Op::kConvGradX, run_conv_grad_x<float>, run_conv_grad_x<double>>};
+constexpr OpKernels op_kernels::kConvGradW = {
+    .reference = reference::conv_grad_w_loop,
+    .prepare = prepare_conv<Op::kConvGradW, run_conv_grad_w<float>, run_conv_grad_w<double>>};
+
+}  // namespace runner::backends
