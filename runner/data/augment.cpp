@@ -15,20 +15,15 @@
 namespace runner::data {
 namespace {
 
-// Uniform in [0, 1).
-double draw_unit(RandomSequence& random) {
-  return random.next() * 0x1p-32;
-}
-
 // Uniform from -1 to 1.
 double draw_symmetric(RandomSequence& random) {
-  return 2 * draw_unit(random) - 1;
+  return 2 * random.unit() - 1;
 }
 
 // A number of the standard normal distribution (Box and Muller, 1958).
 double draw_normal(RandomSequence& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - draw_unit(random)));
-  return radius * std::cos(2 * std::numbers::pi * draw_unit(random));
+  const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
+  return radius * std::cos(2 * std::numbers::pi * random.unit());
 }
 
 // The logarithm of a number of the distribution Gamma(shape, 1). Source: Marsaglia and Tsang, "A simple method for
@@ -36,14 +31,14 @@ double draw_normal(RandomSequence& random) {
 double draw_log_gamma(double shape, RandomSequence& random) {
   if (shape < 1) {
     const double larger = draw_log_gamma(shape + 1, random);
-    return larger + std::log(1 - draw_unit(random)) / shape;
+    return larger + std::log(1 - random.unit()) / shape;
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
     const double x = draw_normal(random), root = 1 + c * x;
     if (root <= 0) continue;
     const double v = root * root * root;
-    if (std::log(1 - draw_unit(random)) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
+    if (std::log(1 - random.unit()) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
   }
 }
 
@@ -76,12 +71,12 @@ void adjust_color(const ImageShape& shape, double most, RandomSequence& random, 
   adjust_saturation(shape, factors[2], image);
 }
 
-void check_crop(const schema::AugmentStep& step, const ImageShape& shape, const std::string& key) {
-  const int64_t height = step.crop.front(), width = step.crop.back();
-  RUN_CHECK(height == shape.height && width == shape.width, ErrorKind::kData,
-            "{}.crop: crops to {} x {}, but the samples have {} x {} pixels, also in evaluations, which do not crop; "
-            "write crop: [{}, {}]",
-            key, height, width, shape.height, shape.width, shape.height, shape.width);
+// `size`: the value of the key, one number, or height and width.
+void check_crop(const std::vector<int64_t>& size, const ImageShape& shape, const std::string& key) {
+  RUN_CHECK(size.empty() || (size.front() == shape.height && size.back() == shape.width), ErrorKind::kData,
+            "{}: crops to {} x {}, but the samples have {} x {} pixels, also in evaluations; write [{}, {}]{}", key,
+            size.front(), size.back(), shape.height, shape.width, shape.height, shape.width,
+            shape.channels == 3 ? ", or change data.resize and data.center_crop" : "");
 }
 
 // Features of which `color` can multiply the brightness: those from 0 (black) to 1 (white).
@@ -196,14 +191,16 @@ void cut_out(const ImageShape& shape, int64_t y, int64_t x, int64_t side, std::s
   }
 }
 
-Augmenter::Augmenter(const Dataset& dataset, std::vector<schema::AugmentStep> steps) : steps_(std::move(steps)) {
+Augmenter::Augmenter(const Dataset& dataset, std::vector<schema::AugmentStep> steps)
+    : steps_(std::move(steps)), cut_(cut_of(steps_)) {
   const std::optional<ImageShape> shape = image_shape_of(dataset.feature_shape());
   RUN_CHECK(shape.has_value() && !dataset.inputs().front().vocabulary, ErrorKind::kData,
             "data.train.augment needs samples (H, W) or (C, H, W), got {}", dataset.feature_shape().to_string());
   shape_ = *shape;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const std::string key = fmt::format("data.train.augment[{}]", i);
-    if (!steps_[i].crop.empty()) check_crop(steps_[i], shape_, key);
+    check_crop(steps_[i].crop, shape_, key + ".crop");
+    check_crop(steps_[i].random_resized_crop, shape_, key + ".random_resized_crop");
     if (steps_[i].color) {
       RUN_CHECK(shape_.channels == 1 || shape_.channels == 3, ErrorKind::kData,
                 "{}.color needs 1 or 3 channels, but the samples are {}", key, dataset.feature_shape().to_string());
@@ -214,8 +211,22 @@ Augmenter::Augmenter(const Dataset& dataset, std::vector<schema::AugmentStep> st
   }
 }
 
-bool Augmenter::mixes() const {
-  return std::ranges::any_of(steps_, [](const Step& step) { return step.mixup.has_value(); });
+bool mixes(std::span<const schema::AugmentStep> steps) {
+  return std::ranges::any_of(steps, [](const schema::AugmentStep& step) { return step.mixup.has_value(); });
+}
+
+void Augmenter::write_labels(const Dataset& dataset, const SampleKey& key, std::span<const int64_t> ids,
+                             std::span<float> probabilities) const {
+  const auto classes = static_cast<size_t>(dataset.outputs());
+  std::ranges::fill(probabilities, 0.0f);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Mix mixed = mix(dataset, key, ids[i]);
+    std::array<int64_t, 2> labels{};
+    dataset.gather_classes(std::array{ids[i], mixed.partner}, labels);
+    const std::span<float> of_sample = probabilities.subspan(i * classes, classes);
+    of_sample[static_cast<size_t>(labels[0])] += mixed.weight;
+    of_sample[static_cast<size_t>(labels[1])] += 1 - mixed.weight;
+  }
 }
 
 Augmenter::Mix Augmenter::mix(const Dataset& dataset, const SampleKey& key, int64_t id) const {
@@ -233,13 +244,16 @@ void Augmenter::read(const Dataset& dataset, const SampleKey& key, int64_t id, s
 // The partner of a sample has the steps before mixup, with its own draws.
 void Augmenter::apply(const Dataset& dataset, std::span<const Step> steps, const SampleKey& key, int64_t id,
                       std::span<float> features, Scratch& scratch) const {
-  dataset.read_features(id, features);
   RandomSequence random(key.seed, Stream::kAugment, key.index(dataset.row(id)));
+  if (cut_)
+    dataset.read_cut(id, *cut_, random, features);
+  else
+    dataset.read_features(id, features);
   const auto offset = [&](int64_t padding) { return int64_t{random.below(static_cast<uint32_t>(2 * padding + 1))}; };
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    if (step.flip && draw_unit(random) < 0.5) flip_image(shape_, *step.flip, features);
-    if (!step.crop.empty()) {
+    if (step.flip && random.unit() < 0.5) flip_image(shape_, *step.flip, features);
+    if (step.padding) {
       const int64_t top = offset(*step.padding), left = offset(*step.padding);
       shift_image(shape_, top - *step.padding, left - *step.padding, features, scratch.copy);
     }

@@ -1,10 +1,11 @@
 // Random changes of training samples (data.train.augment): flips, crops, rotations, colours, cutout and mixup.
 //
 // Samples are images (H, W) or (C, H, W) before normalisation, so that 0 is black; they keep their size. The steps
-// follow torchvision's RandomHorizontalFlip, RandomVerticalFlip, RandomCrop, RandomRotation (bilinear) and ColorJitter,
-// but ColorJitter changes brightness, contrast and saturation in this order. Cutout: DeVries and Taylor, "Improved
-// Regularization of Convolutional Neural Networks with Cutout", 2017, section 3. Mixup: Zhang et al., "mixup: Beyond
-// Empirical Risk Minimization", 2018, section 2; each sample has a weight and a partner of its own.
+// follow torchvision's RandomHorizontalFlip, RandomVerticalFlip, RandomCrop, RandomResizedCrop (image_cut.h),
+// RandomRotation (bilinear) and ColorJitter, but ColorJitter changes brightness, contrast and saturation in this order.
+// Cutout: DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017, section 3.
+// Mixup: Zhang et al., "mixup: Beyond Empirical Risk Minimization", 2018, section 2; each sample has a weight and a
+// partner of its own.
 //
 // What is drawn for a sample is a function of SampleKey, its row and the steps before; a step that is added at the end
 // does not change the others. Immutable, and therefore thread-safe.
@@ -16,11 +17,15 @@
 #include <vector>
 
 #include "runner/data/dataset.h"
+#include "runner/data/image_cut.h"
 #include "runner/data/image_shape.h"
 #include "runner/data/random.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::data {
+
+// Whether samples are mixed, and so their labels.
+bool mixes(std::span<const schema::AugmentStep> steps);
 
 class Augmenter {
  public:
@@ -38,10 +43,13 @@ class Augmenter {
   // images or do not fit a step.
   Augmenter(const Dataset& dataset, std::vector<schema::AugmentStep> steps);
 
-  // Whether samples are mixed.
-  bool mixes() const;
+  bool mixes() const { return data::mixes(steps_); }
   // Returns how a sample is mixed. Requires mixes().
   Mix mix(const Dataset& dataset, const SampleKey& key, int64_t id) const;
+  // Writes the probabilities of the classes of mixed samples: weight for the class of the sample, 1 - weight for that
+  // of its partner, 0 elsewhere. `probabilities`: (B, classes). Requires mixes().
+  void write_labels(const Dataset& dataset, const SampleKey& key, std::span<const int64_t> ids,
+                    std::span<float> probabilities) const;
   // Reads a sample and applies the steps. `features`: (elements of the shape), before normalisation.
   void read(const Dataset& dataset, const SampleKey& key, int64_t id, std::span<float> features,
             Scratch& scratch) const;
@@ -53,6 +61,7 @@ class Augmenter {
              std::span<float> features, Scratch& scratch) const;
 
   const std::vector<Step> steps_;
+  const std::optional<ImageCut> cut_;
   ImageShape shape_;
 };
 

@@ -107,7 +107,10 @@ void BatchMaker::gather(BatchSlot& slot) const {
     dataset_.gather_input(i, rows.ids, rows.inputs[i]);
   if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
   if (dataset_.is_masked()) dataset_.mask(key, rows.ids, values_of<int64_t>(rows.inputs[0]), rows.classes);
-  if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
+  if (mixes())
+    spec_.augmenter->write_labels(dataset_, key, rows.ids, rows.targets);
+  else if (!rows.targets.empty())
+    dataset_.gather_targets(rows.ids, rows.targets);
 }
 
 void BatchMaker::gather_augmented(const SampleKey& key, const BatchRows& rows) const {

@@ -160,6 +160,10 @@ void Dataset::read_features(int64_t id, std::span<float> features) const {
   storage_->read_row(row(id), features);
 }
 
+void Dataset::read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const {
+  storage_->source->read_cut(row(id), cut, random, features);
+}
+
 void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> features) const {
   const auto width = static_cast<size_t>(storage_->width());
   for (size_t i = 0; i < ids.size(); ++i) {

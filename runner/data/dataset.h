@@ -38,7 +38,8 @@ struct Fingerprint {
 // differ" if only the contents do, and an empty text if the fingerprints are equal.
 std::string difference(const Fingerprint& before, const Fingerprint& after);
 
-struct Storage;  // storage.h
+struct Storage;   // storage.h
+struct ImageCut;  // image_cut.h
 
 class Dataset {
  public:
@@ -73,8 +74,10 @@ class Dataset {
   // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(). If the
   // data set has lengths, inputs and labels of tokens are (B, T) i64 for any T that is not less than the length of a
   // sample. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
-  // gather_features() is read_features(), the features of one sample as stored, and normalize().
+  // gather_features() is read_features(), the features of one sample as stored, and normalize(). read_cut() reads a
+  // random part of an image instead (SampleSource::read_cut()).
   void read_features(int64_t id, std::span<float> features) const;
+  void read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const;
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
   void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;

@@ -5,8 +5,9 @@
 
 namespace runner::data {
 
-images::Image ImageReading::apply(images::Image image, const std::string& name) const {
-  if (!resize.empty()) {
+images::Image ImageReading::advance(images::Image image, ImageStage from, ImageStage to,
+                                    const std::string& name) const {
+  if (from < ImageStage::kResized && to >= ImageStage::kResized && !resize.empty()) {
     const images::ImageSize size = resize.size() == 1 ? images::size_with_shorter_side(image, resize.front())
                                                       : images::ImageSize{resize.front(), resize.back()};
     RUN_CHECK(images::has_valid_size(size.height, size.width), ErrorKind::kData,
@@ -14,7 +15,8 @@ images::Image ImageReading::apply(images::Image image, const std::string& name) 
               size.width, image.height, image.width, images::kMaxPixels);
     image = images::resized(image, size.height, size.width);
   }
-  return center_crop.empty() ? image : images::center_crop(image, center_crop.front(), center_crop.back());
+  const bool crops = from < ImageStage::kSample && to == ImageStage::kSample && !center_crop.empty();
+  return crops ? images::center_crop(image, center_crop.front(), center_crop.back()) : image;
 }
 
 json::Object ImageReading::to_json() const {

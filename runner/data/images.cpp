@@ -92,9 +92,11 @@ Storage read_images(const schema::DatasetSpec& spec, const ReadOptions& options)
     paths.push_back(image.path);
     classes.push_back(image.class_index);
   }
+  const std::optional<ImageCut> cut = cut_of(spec.augment);
   const auto files = std::make_shared<ImageFiles>(
       spec.path, std::move(paths),
       ImageFiles::Options{.reading = options.images,
+                          .kept = cut ? cut->from : ImageStage::kSample,
                           .threads = backends::usable_cores(),
                           .cache_bytes = backends::available_memory() / kMemoryPart,
                           .stops_at_damage = !options.images.skips_damaged && !options.predicts});
@@ -103,7 +105,13 @@ Storage read_images(const schema::DatasetSpec& spec, const ReadOptions& options)
   storage.samples = files->samples();
   storage.feature_shape = {3, files->height(), files->width()};
   if (options.reads_labels()) take_folders(storage, folder, classes);
-  storage.contents = files->kinds().to_string() + left_out_text(folder.left_out, damaged) +
+  const ImageKinds kinds = files->kinds();
+  if (kinds.corrupt > 0)
+    storage.warnings.push_back(fmt::format(
+        "{} {} corrupt data: the decoder has invented some of {} pixels, as it does in Pillow; the first is {}",
+        count_text(kinds.corrupt, "JPEG file"), kinds.corrupt == 1 ? "has" : "have",
+        kinds.corrupt == 1 ? "its" : "their", files->first_corrupt()));
+  storage.contents = kinds.to_string() + left_out_text(folder.left_out, damaged) +
                      (files->is_cached() ? "; decoded once" : "; decoded in every epoch");
   storage.source = files;
   return storage;

@@ -48,7 +48,9 @@ struct Batch {
   std::array<std::span<const std::byte>, kMaxInputs> inputs;  // (B, …) of each of Dataset::inputs(), or
                                                               // (B, length); else empty
   std::span<const int64_t> classes = {};                      // (B) with LabelKind::kClass; (B, T) for a text
-  std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget
+  std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget; if samples are
+                                                              // mixed, probabilities of the classes, which replace
+                                                              // `classes`
   std::span<const float> weights;                             // (B): 1, or 0 for a padding sample
   std::span<const int64_t> ids;                               // (B): rows of the file (Dataset::file_row)
 

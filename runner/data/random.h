@@ -58,6 +58,9 @@ class RandomSequence {
     return block_[used_++];
   }
 
+  // Uniform multiple of 2^-32 in [0, 1).
+  double unit() { return next() * 0x1p-32; }
+
   // Unbiased uniform number in [0, bound), bound ≥ 1 (Lemire, "Fast Random Integer Generation in an Interval", 2019).
   uint32_t below(uint32_t bound) {
     uint64_t product = uint64_t{next()} * bound;

@@ -4,8 +4,12 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runner/data/image_shape.h"
 #include "runner/data/loader.h"
@@ -53,6 +57,21 @@ std::vector<float> without_normalization(std::span<const float> features, const 
   return values;
 }
 
+// "dog", or "0.72 dog + 0.28 cat" of a mixed sample; empty without labels.
+std::string label_text(const data::Batch& batch, size_t sample, const std::vector<std::string>& classes) {
+  if (!batch.classes.empty()) {
+    const int64_t label = batch.classes[sample];
+    const bool is_class = label >= 0 && label < std::ssize(classes);
+    return is_class ? classes[static_cast<size_t>(label)] : "ignored";
+  }
+  std::vector<std::string> parts;
+  const size_t count = batch.targets.empty() ? 0 : classes.size();
+  for (size_t c = 0; c < count; ++c)
+    if (const float probability = batch.targets[sample * count + c]; probability > 0)
+      parts.push_back(fmt::format("{:.2g} {}", probability, classes[c]));
+  return fmt::format("{}", fmt::join(parts, " + "));
+}
+
 data::ImageShape shape_of(const data::Encoding& encoding) {
   const std::optional<data::ImageShape> shape = data::image_shape_of(encoding.feature_shape);
   const bool is_image = shape && !encoding.has_tokens() && (shape->channels == 1 || shape->channels == 3);
@@ -83,10 +102,7 @@ SampleSheet sample_sheet(const data::Data& data, const schema::Recipe& recipe, i
   const std::vector<std::string> classes = data.encoding.classes();
   for (size_t i = 0; i < count; ++i) {
     samples.push_back(image_of(std::span(features).subspan(i * width, width), shape, tones));
-    if (batch.classes.empty()) continue;
-    const int64_t label = batch.classes[i];
-    const bool is_class = label >= 0 && label < std::ssize(classes);
-    sheet.labels.push_back(is_class ? classes[static_cast<size_t>(label)] : "ignored");
+    if (std::string label = label_text(batch, i, classes); !label.empty()) sheet.labels.push_back(std::move(label));
   }
   sheet.image = images::contact_sheet(samples);
   const data::Storage& storage = data.train.storage();

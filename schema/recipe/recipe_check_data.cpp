@@ -210,31 +210,48 @@ void check_tokens(const CheckContext& c) {
             "name them with data.train.text");
 }
 
-// Kinds of augmentation: the keys of which each entry has one.
-constexpr std::string_view kAugmentations[] = {"flip", "crop", "rotate", "color", "cutout", "mixup"};
+constexpr std::string_view kOfCrop[] = {"padding"};
+constexpr std::string_view kOfResizedCrop[] = {"scale", "ratio"};
+constexpr Variant kAugmentations[] = {{"flip", {}},   {"crop", kOfCrop}, {"random_resized_crop", kOfResizedCrop},
+                                      {"rotate", {}}, {"color", {}},     {"cutout", {}},
+                                      {"mixup", {}}};
 
-void check_augment_step(const CheckContext& c, const std::string& step) {
-  std::vector<std::string_view> kinds;
-  for (const std::string_view kind : kAugmentations)
-    if (c.has(fmt::format("{}.{}", step, kind)))
-      kinds.push_back(kind);
-    else if (c.broken(fmt::format("{}.{}", step, kind)))
-      return;
-  if (kinds.size() != 1) {
-    c.fault(kinds.empty() ? ErrorId::kMissingKey : ErrorId::kConflictingKeys, step,
-            kinds.empty() ? fmt::format("{} has no augmentation", step)
-                          : fmt::format("{} has several augmentations: {}", step, fmt::join(kinds, ", ")),
-            kinds.empty() ? fmt::format("write one of {}", fmt::join(kAugmentations, ", "))
-                          : "write one entry for each, in the order in which they happen");
-    return;
-  }
+// Two ascending numbers.
+void check_bounds(const CheckContext& c, const std::string& path) {
+  const Setting* const setting = c.settings.find(path);
+  if (setting == nullptr) return;
+  const ValueList& bounds = *setting->value.list();
+  if (bounds.size() != 2 || *bounds[0].number() > *bounds[1].number())
+    c.fault(ErrorId::kOutOfRange, path, fmt::format("{} must be [least, largest]", path), "such as [0.5, 1]");
+}
+
+// A part of the image that a file has, instead of the sample that is made of it.
+void check_cut(const CheckContext& c, const std::string& step, std::string_view kind, bool is_first) {
+  const std::string key = child_path(step, kind);
+  const bool is_crop = kind == "crop";
+  const bool has_files = c.settings.text("data.train.format") == "images" || c.broken("data.train.format");
+  if (!has_files || (is_crop && c.complete && !c.has("data.center_crop") && !c.broken("data.center_crop")))
+    return c.fault(
+        is_crop ? ErrorId::kMissingKey : ErrorId::kNeedsOption, key,
+        is_crop ? fmt::format("{}.padding is missing", step) : fmt::format("{} needs data.train.format: images", key),
+        is_crop ? "samples keep their size, so a crop needs a border, such as padding: 4; or, with format: "
+                  "images, data.resize and data.center_crop, which evaluations crop to"
+                : "files of images have pixels outside of the samples; others have crop with padding");
+  if (!is_first)
+    c.fault(ErrorId::kConflictingKeys, key, fmt::format("{} must be the first entry of data.train.augment", key),
+            "it decides which part of the file is read");
+}
+
+void check_augment_step(const CheckContext& c, const std::string& step, bool is_first) {
+  const std::string_view kind = c.variant(step, kAugmentations);
+  for (const std::string_view bounds : {"scale", "ratio"}) check_bounds(c, child_path(step, bounds));
   const std::string padding = step + ".padding";
-  const bool crops = kinds.front() == "crop";
-  if (c.has(padding) && !crops)
-    c.fault(ErrorId::kIgnoredOption, padding, fmt::format("{} is ignored without crop", padding), "remove it");
-  if (crops && c.complete && !c.has(padding) && !c.broken(padding))
-    c.fault(ErrorId::kMissingKey, step, fmt::format("{} is missing", padding),
-            "samples keep their size, so a crop needs a border, such as padding: 4");
+  if (kind == "random_resized_crop" || (kind == "crop" && !c.has(padding) && !c.broken(padding)))
+    check_cut(c, step, kind, is_first);
+  if (kind == "mixup" && c.has("train.ignore_index"))
+    c.fault(ErrorId::kConflictingKeys, step + ".mixup",
+            fmt::format("{}.mixup cannot be used with train.ignore_index", step),
+            "remove one of them: a mixed sample has probabilities of two classes, of which none can be ignored");
 }
 
 void check_augmentation(const CheckContext& c, const std::string& path) {
@@ -256,7 +273,7 @@ void check_augmentation(const CheckContext& c, const std::string& path) {
   int mixed = 0;
   for (int i = 0; c.has(fmt::format("{}.augment[{}]", path, i)); ++i) {
     const std::string step = fmt::format("{}.augment[{}]", path, i);
-    check_augment_step(c, step);
+    check_augment_step(c, step, i == 0);
     if (c.has(step + ".mixup") && ++mixed == 2)
       c.fault(ErrorId::kConflictingKeys, step + ".mixup", "data.train.augment has mixup twice", "remove one of them");
   }
@@ -274,7 +291,8 @@ void check_images(const CheckContext& c) {
   check_image_size(c, "data.resize");
   check_image_size(c, "data.center_crop");
   for (int i = 0; c.has(fmt::format("data.train.augment[{}]", i)); ++i)
-    check_image_size(c, fmt::format("data.train.augment[{}].crop", i));
+    for (const std::string_view key : {"crop", "random_resized_crop"})
+      check_image_size(c, fmt::format("data.train.augment[{}].{}", i, key));
   const std::string_view format = c.settings.text("data.train.format").value_or("");
   const std::string normalize(c.settings.text("data.normalize").value_or("none"));
   if ((format == "cifar" || format == "images") && (normalize == "standard" || normalize == "min_max"))

@@ -14,6 +14,7 @@
 #include "runner/data/loader.h"
 #include "tests/data/image_fixture.h"
 #include "tests/golden/golden.h"
+#include "tests/support/paths.h"
 
 namespace runner::data {
 namespace {
@@ -88,6 +89,19 @@ TEST(AugmentGolden, StepsAreThoseOfTorchvision) {
     for (size_t i = 0; i < image.size(); ++i) ASSERT_NEAR(image[i], expected[i], 2e-5) << i;
   }
   EXPECT_EQ(seen.size(), 6u);
+}
+
+// torchvision's RandomResizedCrop with the draws of seed 9, epoch 2 and the index of the row.
+TEST(AugmentGolden, PartsAreThoseOfRandomResizedCrop) {
+  for (const Golden& row : Golden::load("augment.json")["parts"].items()) {
+    const std::vector<int64_t> size = row["image"].integers(), part = row["part"].integers();
+    const std::vector<double> scale = row["scale"].numbers(), ratio = row["ratio"].numbers();
+    const ImageCut cut{.from = ImageStage::kDecoded, .scale = {scale[0], scale[1]}, .ratio = {ratio[0], ratio[1]}};
+    const SampleKey key{.seed = 9, .epoch = 2};
+    RandomSequence random(key.seed, Stream::kAugment, key.index(row["index"].integer()));
+    EXPECT_EQ(cut.draw({size[0], size[1]}, {8, 8}, random), (images::Box{part[0], part[1], part[2], part[3]}))
+        << row["index"].integer();
+  }
 }
 
 TEST(Augment, ShiftsByMoreThanTheImage) {
@@ -221,6 +235,26 @@ TEST_F(AugmentTest, MixesWithAnotherSample) {
   EXPECT_GT(partners.size(), 8u);
 }
 
+// The probabilities that PyTorch's loss gets (tests/golden/mixup.py).
+TEST_F(AugmentTest, LabelsOfMixedSamplesAreProbabilities) {
+  const std::map<std::string, double> alphas{
+      {"plain", 0.2}, {"smoothed", 0.8}, {"class_weights", 0.4}, {"accumulation", 1.5}};
+  for (const Golden& item : Golden::load("mixup.json").cases()) {
+    schema::DataSpec spec;
+    spec.train.format = schema::DataFormat::kSafetensors;
+    spec.train.path = support::source_path("tests/golden/mixup/images.safetensors");
+    spec.train.augment = {mixup(alphas.at(item.name()))};
+    const Data data = load(spec, 0);
+    Loader loader(data.train, DataPlan({.samples = 24, .batch_size = 24}),
+                  {.shuffle = false, .seed = 5, .augmenter = data.augmenter});
+    const Batch& batch = loader.next();
+    const Pixels expected = item["probabilities"].tensor().as<float>();
+    EXPECT_TRUE(batch.classes.empty());
+    ASSERT_EQ(batch.targets.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(batch.targets[i], expected[i], 1e-6) << i;
+  }
+}
+
 TEST_F(AugmentTest, BlackBordersAreZeroBeforeNormalisation) {
   schema::DataSpec spec;
   spec.train = numbered_images(10, 6, 5);
@@ -237,7 +271,7 @@ TEST_F(AugmentTest, BlackBordersAreZeroBeforeNormalisation) {
 // ---- the same for any batches, ranks, threads and start
 // ---------------------------------------------------------------
 
-// The features of each sample in each epoch.
+// The features and the mixed label of each sample in each epoch.
 using AugmentedSamples = std::map<std::pair<int64_t, int64_t>, Pixels>;
 
 AugmentedSamples augmented_samples_of(const Data& data, const PlanSpec& spec, LoaderSpec where) {
@@ -250,10 +284,11 @@ AugmentedSamples augmented_samples_of(const Data& data, const PlanSpec& spec, Lo
     for (Position at = where.from; at.epoch < where.epochs;) {
       const Batch& batch = loader.next();
       for (size_t i = 0; i < batch.ids.size(); ++i) {
-        const auto row = batch.features().subspan(i * 30, 30);
-        const auto [found, is_new] =
-            samples.try_emplace({batch.position.epoch, batch.ids[i]}, Pixels(row.begin(), row.end()));
-        EXPECT_TRUE(is_new || found->second == Pixels(row.begin(), row.end()));
+        const auto features = batch.features().subspan(i * 30, 30), labels = batch.targets.subspan(i * 4, 4);
+        Pixels row(features.begin(), features.end());
+        row.insert(row.end(), labels.begin(), labels.end());
+        const auto [found, is_new] = samples.try_emplace({batch.position.epoch, batch.ids[i]}, row);
+        EXPECT_TRUE(is_new || found->second == row);
       }
       at = batch.next();
     }
@@ -308,12 +343,11 @@ TEST_F(AugmentTest, EvaluationHasNone) {
 }
 
 TEST_F(AugmentTest, RefusesSamplesThatDoNotFit) {
-  EXPECT_EQ(
-      message_of([&] {
-        load_with({flip(), crop({4}, 2)});
-      }),
-      "data.train.augment[1].crop: crops to 4 x 4, but the samples have 6 x 5 pixels, also in evaluations, which do "
-      "not crop; write crop: [6, 5]");
+  EXPECT_EQ(message_of([&] {
+              load_with({flip(), crop({4}, 2)});
+            }),
+            "data.train.augment[1].crop: crops to 4 x 4, but the samples have 6 x 5 pixels, also in evaluations; write "
+            "[6, 5]");
   schema::DataSpec spec;
   spec.train = numbered_images(8, 6, 5);
   spec.train.augment = {color(0.2)};

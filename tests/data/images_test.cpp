@@ -1,12 +1,16 @@
 // Folders of images: classes, sizes, damaged files, caching, normalisation, and reading with the encoding of a run.
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "runner/data/data_format.h"
 #include "runner/data/image_files.h"
 #include "runner/data/loader.h"
 #include "runner/data/storage.h"
 #include "tests/data/image_fixture.h"
+#include "tests/support/paths.h"
 
 namespace runner::data {
 namespace {
@@ -201,6 +205,151 @@ TEST_F(ImagesTest, OtherFoldersAreReadAsTheTrainingData) {
   write("more/notes/x.txt", "x");
   EXPECT_EQ(message_of([&] { load_encoded(folder_spec("more/notes"), data.encoding, 0, "more", true); }),
             "more/notes: no file ends with .png, .jpg or .jpeg");
+}
+
+// ---- random parts of files ------------------------------------------------------------------------------------------
+
+schema::AugmentStep random_crop(std::vector<int64_t> size) {
+  schema::AugmentStep step;
+  step.crop = std::move(size);
+  return step;
+}
+schema::AugmentStep random_resized_crop(std::vector<int64_t> size) {
+  schema::AugmentStep step;
+  step.random_resized_crop = std::move(size);
+  return step;
+}
+
+class CutTest : public ImagesTest {
+ protected:
+  // An image whose red is 10 y + x, of 6 x 9 pixels.
+  schema::DataSpec numbered() {
+    images::Image image = images::black_image(6, 9);
+    for (int64_t y = 0; y < 6; ++y)
+      for (int64_t x = 0; x < 9; ++x) *image.pixel(y, x) = static_cast<uint8_t>(10 * y + x);
+    std::filesystem::create_directories(path("cuts/a"));
+    write("cuts/a/one.png", images::png_bytes(image));
+    write("cuts/a/two.png", images::png_bytes(image));
+    schema::DataSpec spec;
+    spec.train = folder_spec("cuts");
+    spec.center_crop = {4};
+    return spec;
+  }
+  static std::vector<float> augmented(const Data& data, int64_t epoch, int64_t id = 0) {
+    std::vector<float> features(48);
+    Augmenter::Scratch scratch;
+    data.augmenter->read(data.train, {.seed = 3, .epoch = epoch}, id, features, scratch);
+    return features;
+  }
+  // The red of the first pixel.
+  static int64_t corner(const std::vector<float>& features) { return std::lround(features[0] * 255); }
+};
+
+TEST_F(CutTest, ACropWithoutPaddingHasAllPlacesOfTheFile) {
+  schema::DataSpec spec = numbered();
+  spec.train.augment = {random_crop({4})};
+  const Data data = load(spec, 0);
+  std::set<int64_t> corners;
+  for (int64_t epoch = 0; epoch < 400; ++epoch) {
+    const std::vector<float> now = augmented(data, epoch);
+    corners.insert(corner(now));
+    for (int64_t i = 0; i < 16; ++i)
+      ASSERT_EQ(std::lround(now[static_cast<size_t>(i)] * 255), corner(now) + 10 * (i / 4) + i % 4);
+  }
+  std::set<int64_t> expected;
+  for (int64_t y = 0; y <= 2; ++y)
+    for (int64_t x = 0; x <= 5; ++x) expected.insert(10 * y + x);
+  EXPECT_EQ(corners, expected);
+
+  // Evaluations have the middle, as without augmentation.
+  std::vector<float> plain(48), middle(48);
+  data.train.read_features(0, plain);
+  spec.train.augment = {};
+  load(spec, 0).train.read_features(0, middle);
+  EXPECT_EQ(plain, middle);
+  EXPECT_EQ(corner(plain), 12);  // half a pixel is rounded to the even column
+}
+
+// The part has the size of the file if scale and ratio say so; then it is resized as data.resize does.
+TEST_F(CutTest, ARandomResizedCropIsResizedToTheSample) {
+  schema::DataSpec spec = numbered();
+  spec.train.augment = {random_resized_crop({4})};
+  spec.train.augment[0].scale = {1, 1};
+  spec.train.augment[0].ratio = {1.5, 1.5};
+  const Data data = load(spec, 0);
+  spec.train.augment = {};
+  spec.resize = {4, 4};
+  std::vector<float> resized(48);
+  load(spec, 0).train.read_features(0, resized);
+  EXPECT_EQ(augmented(data, 0), resized);
+  EXPECT_EQ(augmented(data, 1), resized);
+
+  spec.train.augment = {random_resized_crop({4})};
+  const Data random = load(spec, 0);
+  std::set<std::vector<float>> seen;
+  for (int64_t epoch = 0; epoch < 40; ++epoch) seen.insert(augmented(random, epoch));
+  EXPECT_GT(seen.size(), 25u);
+  EXPECT_NE(augmented(random, 0, 0), augmented(random, 0, 1)) << "each sample draws its own";
+}
+
+TEST_F(CutTest, CachingChangesNoPart) {
+  numbered();
+  const Strings paths{path("cuts/a/one.png")};
+  const ImageReading reading{.resize = {5}, .center_crop = {4}};
+  for (const ImageStage stage : {ImageStage::kResized, ImageStage::kDecoded}) {
+    const ImageCut cut{.from = stage, .scale = {0.2, 1}, .ratio = {0.5, 2}};
+    const ImageFiles kept("cuts", paths, {.reading = reading, .kept = stage, .cache_bytes = 1000});
+    const ImageFiles again("cuts", paths, {.reading = reading, .kept = stage, .cache_bytes = 10});
+    const ImageFiles plain("cuts", paths, {.reading = reading});
+    ASSERT_TRUE(kept.is_cached() && !again.is_cached());
+    std::vector<float> a(48), b(48);
+    for (uint64_t i = 0; i < 20; ++i) {
+      RandomSequence one(1, Stream::kAugment, i), other(1, Stream::kAugment, i);
+      kept.read_cut(0, cut, one, a);
+      again.read_cut(0, cut, other, b);
+      EXPECT_EQ(a, b);
+    }
+    plain.read(0, a);
+    for (const ImageFiles* files : {&kept, &again}) {
+      files->read(0, b);
+      EXPECT_EQ(a, b);
+      EXPECT_EQ(files->channel_sums(0)[0].bytes, plain.channel_sums(0)[0].bytes);
+    }
+  }
+}
+
+TEST_F(CutTest, RefusesWhatCannotBeCut) {
+  schema::DataSpec spec = numbered();
+  spec.resize = {5};
+  write_image("cuts/a/flat.png", 20, 100, {1, 2, 3});
+  spec.center_crop = {5, 7};
+  spec.train.augment = {random_crop({5, 7})};
+  EXPECT_EQ(load(spec, 0).train.size(), 3);
+  write_image("cuts/a/tall.png", 100, 20, {1, 2, 3});
+  EXPECT_EQ(
+      error_of(spec),
+      "cuts/a/tall.png has 25 x 5 pixels (height x width) before data.center_crop, but data.train.augment crops to "
+      "5 x 7; set a larger data.resize");
+  spec.train.augment = {random_resized_crop({5, 7})};
+  EXPECT_EQ(load(spec, 0).train.size(), 4);
+  spec.train.augment = {random_resized_crop({8})};
+  EXPECT_EQ(error_of(spec),
+            "data.train.augment[0].random_resized_crop: crops to 8 x 8, but the samples have 5 x 7 pixels, also in "
+            "evaluations; write [5, 7], or change data.resize and data.center_crop");
+}
+
+TEST_F(ImagesTest, WarnsOfCorruptFiles) {
+  two_classes();
+  std::filesystem::copy(support::source_path("tests/images/files/early_end.jpg"), path("photos/9/z.jpg"));
+  schema::DataSpec spec;
+  spec.train = folder_spec("photos");
+  spec.resize = {4, 6};
+  const Data data = load(spec, 0);
+  EXPECT_TRUE(data.train.storage().contents.starts_with("5 PNG, 1 JPEG; 1 with corrupt data"))
+      << data.train.storage().contents;
+  EXPECT_EQ(data.warnings, (Strings{"data.train: 1 JPEG file has corrupt data: the decoder has invented some of its "
+                                    "pixels, as it does in Pillow; the first is " +
+                                    path("photos/9/z.jpg")}));
 }
 
 TEST_F(ImagesTest, BatchesAreTheSameForAnyNumberOfThreads) {

@@ -1,4 +1,5 @@
-"""augment.json: what torchvision's functions on tensors make of small images of floats from 0 to 1."""
+"""augment.json: what torchvision's functions on tensors make of small images of floats from 0 to 1, and the parts that
+RandomResizedCrop takes with the draws of the data path."""
 
 import sys
 
@@ -8,7 +9,9 @@ import torchvision
 import torchvision.transforms.functional as F
 
 sys.path.insert(0, here)
-from golden_io import tensor, write
+from draws import AUGMENT, below, unit, words
+from golden_io import numbers, tensor, write
+from torchvision.transforms import RandomResizedCrop
 
 torch.manual_seed(0)
 CASES = []
@@ -35,4 +38,27 @@ for name, shape in {"rgb": (3, 5, 6), "square": (3, 6, 6), "grey": (1, 5, 7)}.it
         output = F.crop(padded, top, left, shape[1], shape[2])
         add(f"crop/{name}/{top}_{left}", image, output, value=0.0, top=top, left=left)
 
-write("augment.json", "images before and after torchvision's functions", CASES, versions=[torchvision])
+
+
+def resized_crop(index, height, width, scale, ratio):
+    """The part that torchvision takes of an image if its draws are those of sample `index` in epoch 2 of seed 9."""
+    random = words(9, AUGMENT, 2, index)
+    uniform, integers = torch.Tensor.uniform_, torch.randint
+    torch.Tensor.uniform_ = lambda self, least, most: torch.tensor(float(least) + float(most - least) * unit(random))
+    torch.randint = lambda least, end, size: torch.tensor(below(end, random))
+    torch.set_default_dtype(torch.float64)
+    part = RandomResizedCrop.get_params(torch.empty(3, height, width), scale, ratio)
+    torch.Tensor.uniform_, torch.randint = uniform, integers
+    torch.set_default_dtype(torch.float32)
+    return {"index": index, "image": [height, width], "scale": numbers(scale), "ratio": numbers(ratio), "part": list(part)}
+
+
+DEFAULT, WIDE, NARROW = [3 / 4, 4 / 3], [0.1, 10.0], [1.0, 1.0]
+SIZES = [(375, 500), (500, 333), (1, 1), (7, 300), (64, 64), (1000, 3)]
+PARTS = [resized_crop(len(SIZES) * i + j, *size, scale, ratio)
+         for i, (scale, ratio) in enumerate([([0.08, 1.0], DEFAULT), ([0.08, 1.0], DEFAULT), ([0.9, 1.0], NARROW),
+                                             ([0.01, 0.3], WIDE), ([1.0, 1.0], DEFAULT)])
+         for j, size in enumerate(SIZES)]
+
+write("augment.json", "images before and after torchvision's functions", CASES, versions=[torchvision],
+      parts=PARTS)

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/runtime/affinity.h"
+#include "backends/runtime/available_memory.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
@@ -74,9 +74,14 @@ bool is_costly_to_read(const data::Data& data) {
   return data.augmenter != nullptr || data.encoding.images.has_value();
 }
 
-int64_t threads_for_images() {
-  constexpr int kMost = 4;
-  return std::min(backends::usable_cores(), kMost);
+// As many as the rank has for computing. Each assembles a batch of its own: those that are not prefetched anyway may
+// use a part of the available memory.
+int64_t threads_for_images(const Session& session, int64_t prefetch) {
+  constexpr int64_t kMemoryPart = 16;
+  const int64_t batch_bytes =
+      session.plan.max_batch() * session.data.encoding.feature_shape.elements() * static_cast<int64_t>(sizeof(float));
+  const int64_t share = static_cast<int64_t>(backends::available_memory()) / kMemoryPart / session.recipe.num_processes;
+  return std::min<int64_t>(threads_of(session.recipe), std::max(prefetch, share / batch_bytes));
 }
 
 }  // namespace
@@ -88,18 +93,19 @@ data::LoaderSpec TrainLoop::loader_spec() {
   std::shared_ptr<data::Transform> transform = hooks_ != nullptr ? hooks_->transform() : nullptr;
   const int64_t prefetch = batches_ahead(recipe);
   const bool shares_work = prefetch > 0 && transform == nullptr && is_costly_to_read(session_.data);
-  return {.shuffle = recipe.data.shuffle,
-          .by_length = recipe.data.group_by_length,
-          .seed = session_.data_seed(),
-          .rank = session_.rank(),
-          .from = state_.position,
-          .prefetch = prefetch,
-          .threads = std::max<int64_t>(loader_threads(recipe), shares_work ? threads_for_images() : 1),
-          .augmenter = session_.data.augmenter,
-          .transform = std::move(transform),
-          .without_repeats = of_hook,
-          .never_empty = of_hook || session_.has_custom_loop || is_local(),
-          .use = &state_.input};
+  return {
+      .shuffle = recipe.data.shuffle,
+      .by_length = recipe.data.group_by_length,
+      .seed = session_.data_seed(),
+      .rank = session_.rank(),
+      .from = state_.position,
+      .prefetch = prefetch,
+      .threads = std::max<int64_t>(loader_threads(recipe), shares_work ? threads_for_images(session_, prefetch) : 1),
+      .augmenter = session_.data.augmenter,
+      .transform = std::move(transform),
+      .without_repeats = of_hook,
+      .never_empty = of_hook || session_.has_custom_loop || is_local(),
+      .use = &state_.input};
 }
 
 bool TrainLoop::wait_for_batch(data::Loader& loader, bool is_new) {

@@ -60,9 +60,8 @@ void check_foldable(const schema::Recipe* recipe, const data::Encoding& encoding
   const schema::ModelType type = recipe->model.type;
   RUN_CHECK(
       type == schema::ModelType::kLinear || type == schema::ModelType::kMlp, ErrorKind::kUsage,
-      "--fold-normalization needs a model of type linear or mlp, whose first layer gets the features; the model of "
-      "this run comes from a hook: apply scale, center and spread of the file's metadata instead, or write an .onnx "
-      "file");
+      "--fold-normalization needs a model of type linear or mlp, whose first layer gets the features: for other models "
+      "apply scale, center and spread of the file's metadata, or write an .onnx file");
 }
 
 }  // namespace
