@@ -277,6 +277,9 @@ Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& optio
 // kept = 1 − s and each = s / C are () of the logits' dtype. Here s may be an input; options.label_smoothing is part of
 // the Program.
 Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Value kept, Value each);
+// Losses (N) of probabilities instead of labels: −Σ weight · probability · log softmax over the classes, as torch's
+// cross_entropy. logits, probabilities: (N, C). class_weights: (C), optional. Throws Error(kRun) for other shapes.
+Value soft_cross_entropy(Value logits, Value probabilities, Value class_weights = {});
 // labels: (N) i64. Returns (N) f32, the weight of each sample in the mean of torch's cross_entropy: the class weight of
 // its label, or 1; 0 for ignore_index.
 Value label_weights(Value labels, const CrossEntropyOptions& options);

@@ -371,6 +371,58 @@ void take_labels(Storage& storage, const Array& array, const ReadOptions& option
     take_targets(storage, array, std::move(values));
 }
 
+namespace {
+
+// Transposes each sample as a matrix with `rows` rows.
+template <class Values>
+void transpose_samples(Values& values, size_t width, size_t rows) {
+  const size_t columns = width / rows;
+  Values sample(width);
+  for (size_t start = 0; start < values.size(); start += width) {
+    const auto begin = values.begin() + static_cast<ptrdiff_t>(start);
+    std::copy_n(begin, width, sample.begin());
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t column = 0; column < columns; ++column)
+        begin[static_cast<ptrdiff_t>(column * rows + row)] = sample[row * columns + column];
+  }
+}
+
+void transpose_features(Storage& storage, int64_t rows) {
+  const auto width = static_cast<size_t>(storage.width()), height = static_cast<size_t>(rows);
+  transpose_samples(storage.values, width, height);
+  transpose_samples(storage.bytes, width, height);
+  transpose_samples(storage.offsets, width, height);
+}
+
+// Whether features (C, H, W) look as if they had the channels last.
+bool looks_like_channels_last(const backends::Shape& shape) {
+  constexpr int64_t kMostChannels = 4;
+  return shape.rank() == 3 && shape[2] <= kMostChannels && shape[0] > 2 * kMostChannels && shape[1] > 2 * kMostChannels;
+}
+
+}  // namespace
+
+void arrange_images(Storage& storage, const schema::DatasetSpec& spec, const std::string& name) {
+  backends::Shape& shape = storage.feature_shape;
+  if (spec.layout == schema::ImageLayout::kNhwc) {
+    RUN_CHECK(shape.rank() == 3, ErrorKind::kData, "{}: layout nhwc needs samples (H, W, C), got {}", name,
+              shape.to_string());
+    transpose_features(storage, shape[0] * shape[1]);
+    shape = {shape[2], shape[0], shape[1]};
+  } else if (looks_like_channels_last(shape)) {
+    storage.warnings.push_back(
+        fmt::format("samples {0} are read as {1} channels of {2} x {3}; if they are {1} x {2} pixels of {3} channels, "
+                    "set layout: nhwc",
+                    shape.to_string(), shape[0], shape[1], shape[2]));
+  }
+  if (spec.transpose) {
+    RUN_CHECK(shape.rank() == 2, ErrorKind::kData, "{}: transpose needs samples (H, W), got {}", name,
+              shape.to_string());
+    transpose_features(storage, shape[0]);
+    shape = {shape[1], shape[0]};
+  }
+}
+
 Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options,
                          Array (*open)(formats::InputFile&)) {
   Storage storage;
@@ -383,7 +435,10 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
   };
   const schema::InputFiles& inputs = spec.inputs;
   if (inputs.input_ids.empty())
-    read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
+    read_file(spec.features_file, [&](const Array& array) {
+      take_features(storage, array, spec.scale, options);
+      arrange_images(storage, spec, array.name);
+    });
   else
     read_file(inputs.input_ids, [&](const Array& array) { take_tokens(storage, array); });
   if (!inputs.attention_mask.empty())

@@ -61,6 +61,10 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 // Call it after the features: the number of samples must match.
 void take_labels(Storage& storage, const Array& array, const ReadOptions& options);
 
+// Orders the stored features as the section says: `layout: nhwc` makes (H, W, C) to (C, H, W), `transpose` exchanges
+// rows and columns of (H, W). `name`: of the array, for messages. Throws Error(kData) for features of another rank.
+void arrange_images(Storage& storage, const schema::DatasetSpec& spec, const std::string& name);
+
 // The sources of a format with a file for each array.
 inline constexpr Source kFeaturesFile{
     .key = "features",

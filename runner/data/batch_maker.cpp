@@ -87,20 +87,40 @@ int64_t BatchMaker::repeats(const DataPlan& plan) const {
 
 bool BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
   const BatchRows& rows = slot.rows;
-  if (stream_) {
+  if (stream_)
     stream_->read(slot.batch.position.epoch, slot.slice, rows);
-  } else {
-    for (size_t i = 0; i < dataset_.inputs().size(); ++i) dataset_.gather_input(i, rows.ids, rows.inputs[i]);
-    if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
-    if (dataset_.is_masked())
-      dataset_.mask({spec_.seed, slot.batch.position.epoch}, rows.ids, values_of<int64_t>(rows.inputs[0]),
-                    rows.classes);
-    if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
-  }
+  else
+    gather(slot);
   for (int64_t& id : rows.ids) id = dataset_.file_row(id);
   const auto repeats = std::fill_n(slot.weights.begin(), slot.slice.real, 1.0f);
   std::fill(repeats, slot.weights.end(), 0.0f);
   return !spec_.transform || transform(slot, leaves);
+}
+
+// What happens to a sample, in this order: it is read, augmented and normalised, and its tokens are masked. A transform
+// follows.
+void BatchMaker::gather(BatchSlot& slot) const {
+  const BatchRows& rows = slot.rows;
+  const SampleKey key{spec_.seed, slot.batch.position.epoch};
+  if (spec_.augmenter) gather_augmented(key, rows);
+  for (size_t i = spec_.augmenter ? 1 : 0; i < dataset_.inputs().size(); ++i)
+    dataset_.gather_input(i, rows.ids, rows.inputs[i]);
+  if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
+  if (dataset_.is_masked()) dataset_.mask(key, rows.ids, values_of<int64_t>(rows.inputs[0]), rows.classes);
+  if (mixes())
+    spec_.augmenter->write_labels(dataset_, key, rows.ids, rows.targets);
+  else if (!rows.targets.empty())
+    dataset_.gather_targets(rows.ids, rows.targets);
+}
+
+void BatchMaker::gather_augmented(const SampleKey& key, const BatchRows& rows) const {
+  const auto width = static_cast<size_t>(dataset_.feature_shape().elements());
+  Augmenter::Scratch scratch;
+  for (size_t i = 0; i < rows.ids.size(); ++i) {
+    const std::span<float> sample = values_of<float>(rows.inputs[0]).subspan(i * width, width);
+    spec_.augmenter->read(dataset_, key, rows.ids[i], sample, scratch);
+    dataset_.normalize(sample);
+  }
 }
 
 bool BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves) {

@@ -25,6 +25,9 @@ class BatchMaker {
   // Whether batches must be filled one after the other: those of a stream, and those with a transform.
   bool fills_in_turn() const { return stream_.has_value() || spec_.transform != nullptr; }
 
+  // Whether labels are probabilities of the classes (Batch::targets).
+  bool mixes() const { return spec_.augmenter && spec_.augmenter->mixes(); }
+
   // Starts batch `number`, the next one of the plan: sets its position and its sample ids, and assigns its memory.
   // Throws Error(kRun) after the last epoch. `leaves` is polled while the samples of an epoch are shuffled. If it
   // returns true, returns false: no batch has begun.
@@ -38,6 +41,8 @@ class BatchMaker {
   Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
   int64_t length(const DataPlan& plan) const;
+  void gather(BatchSlot& slot) const;
+  void gather_augmented(const SampleKey& key, const BatchRows& rows) const;
   bool transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;

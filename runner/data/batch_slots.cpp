@@ -22,11 +22,11 @@ std::span<Value> values_at(std::byte* memory, size_t count) {
 
 }  // namespace
 
-BatchLayout::BatchLayout(const Dataset& dataset, int64_t most) {
+BatchLayout::BatchLayout(const Dataset& dataset, int64_t most, bool is_mixed) {
   const auto size = static_cast<size_t>(most);
   const LabelKind kind = dataset.label_kind();
-  class_labels = kind == LabelKind::kClass ? static_cast<size_t>(dataset.label_width()) : 0;
-  targets = kind == LabelKind::kTarget ? static_cast<size_t>(dataset.outputs()) : 0;
+  class_labels = kind == LabelKind::kClass && !is_mixed ? static_cast<size_t>(dataset.label_width()) : 0;
+  targets = kind == LabelKind::kTarget || is_mixed ? static_cast<size_t>(dataset.outputs()) : 0;
   labels = 0;
   for (size_t i = 0; i < dataset.inputs().size(); ++i) {
     inputs[i] = labels;

@@ -25,7 +25,8 @@ namespace runner::data {
 
 // Layout of a batch in its slot: byte offsets of its tensors.
 struct BatchLayout {
-  BatchLayout(const Dataset& dataset, int64_t most);
+  // `is_mixed`: the labels are probabilities of the classes (Batch::targets).
+  BatchLayout(const Dataset& dataset, int64_t most, bool is_mixed);
 
   std::array<size_t, kMaxInputs> inputs{}, input_bytes{};  // input_bytes: per sample
   size_t class_labels, targets;                            // elements per sample

@@ -54,14 +54,22 @@ std::vector<std::string> files_at(const std::string& path) {
   return files;
 }
 
+namespace {
+
+bool has_many_files(schema::DataFormat format) {
+  using schema::DataFormat;
+  return format == DataFormat::kText || format == DataFormat::kLines || format == DataFormat::kCifar;
+}
+
+}  // namespace
+
 std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::string& name) {
   std::vector<DataFile> files;
   const std::span<const Source> sources = definition_of(spec.format).sources;
   for (const Source& source : sources) {
     const std::string& path = source.path_in(spec);
     if (path.empty() || (source.contents == Contents::kLabels && spec.reconstructs)) continue;
-    const bool is_text = spec.format == schema::DataFormat::kText || spec.format == schema::DataFormat::kLines;
-    for (const std::string& file : is_text ? files_at(path) : std::vector{path})
+    for (const std::string& file : has_many_files(spec.format) ? files_at(path) : std::vector{path})
       files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), file, stamp_of(file), 0});
   }
   return files;

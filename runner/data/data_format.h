@@ -87,6 +87,8 @@ void set_paths(schema::DatasetSpec& spec, std::string_view paths, bool predicts)
   FORMAT(Lines)                     \
   FORMAT(Npy)                       \
   FORMAT(Safetensors)               \
+  FORMAT(Cifar)                     \
+  FORMAT(Images)                    \
   FORMAT(Synthetic)
 
 #define RUNNER_DECLARE_DATA_FORMAT(Name) extern const DataFormatDef k##Name##Format;

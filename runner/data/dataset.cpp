@@ -91,9 +91,12 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       inputs_(encoding.inputs()),
       padding_(encoding.has_lengths() ? encoding.texts->padding : schema::TokenPadding::kMaxLength) {
   const auto at = [](const std::vector<double>& values, size_t f) { return values.empty() ? 0 : values[f]; };
-  for (size_t f = 0; f < encoding.center.size(); ++f)
-    center_.push_back(static_cast<float>(encoding.center[f] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
-  for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
+  const size_t shared = encoding.features_per_statistic();
+  for (size_t f = 0; f < encoding.center.size() * shared; ++f) {
+    const size_t i = f / shared;
+    center_.push_back(static_cast<float>(encoding.center[i] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
+    factor_.push_back(1 / static_cast<float>(encoding.spread[i]));
+  }
 }
 
 const backends::Shape& Dataset::feature_shape() const {
@@ -153,11 +156,19 @@ int64_t Dataset::file_row(int64_t id) const {
   return sample + (dropped - storage_->dropped_before.begin());
 }
 
+void Dataset::read_features(int64_t id, std::span<float> features) const {
+  storage_->read_row(row(id), features);
+}
+
+void Dataset::read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const {
+  storage_->source->read_cut(row(id), cut, random, features);
+}
+
 void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> features) const {
   const auto width = static_cast<size_t>(storage_->width());
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::span<float> sample = features.subspan(i * width, width);
-    storage_->read_row(row(ids[i]), sample);
+    read_features(ids[i], sample);
     normalize(sample);
   }
 }
@@ -192,7 +203,7 @@ bool Dataset::is_masked() const {
   return storage_->masker != nullptr;
 }
 
-void Dataset::mask(const MaskKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
+void Dataset::mask(const SampleKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
                    std::span<int64_t> labels) const {
   if (ids.empty()) return;
   const size_t width = tokens.size() / ids.size();
@@ -209,7 +220,7 @@ void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targ
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto at = static_cast<size_t>(row(ids[i]));
     const std::span<float> sample = targets.subspan(i * count, count);
-    if (storage_->rule.has_value()) {
+    if (storage_->rule) {
       storage_->rule->targets(static_cast<int64_t>(at), sample);
     } else {
       std::copy_n(storage_->targets.begin() + static_cast<ptrdiff_t>(at * count), count, sample.begin());
@@ -262,7 +273,7 @@ Fingerprint Dataset::fingerprint() const {
   const Storage& s = *storage_;
   if (s.stream) return {all_, s.feature_shape, s.label_kind, outputs_, s.stream->contents};
   Sha256 hash;
-  if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
+  if (s.source) s.source->hash(rows_, hash);
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
   if (s.rows)
     for (const std::string& name : s.rows->characters) hash.update(name).update(std::string_view("\0", 1));

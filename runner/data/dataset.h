@@ -2,7 +2,7 @@
 // stream that reads them from their file (stream.h).
 //
 // Immutable, and therefore thread-safe. Sample i is row rows[i] of the storage, which both parts of a split share. The
-// storage contains values as read (f32, bytes of images, or the rule of synthetic data). The gather functions apply
+// storage contains values as read (f32, bytes of images, or a source that computes them). The gather functions apply
 // `scale` and normalisation in f32: (value * scale - center) * (1 / spread).
 #pragma once
 
@@ -38,7 +38,8 @@ struct Fingerprint {
 // differ" if only the contents do, and an empty text if the fingerprints are equal.
 std::string difference(const Fingerprint& before, const Fingerprint& after);
 
-struct Storage;  // storage.h
+struct Storage;   // storage.h
+struct ImageCut;  // image_cut.h
 
 class Dataset {
  public:
@@ -73,6 +74,10 @@ class Dataset {
   // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(). If the
   // data set has lengths, inputs and labels of tokens are (B, T) i64 for any T that is not less than the length of a
   // sample. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
+  // gather_features() is read_features(), the features of one sample as stored, and normalize(). read_cut() reads a
+  // random part of an image instead (SampleSource::read_cut()).
+  void read_features(int64_t id, std::span<float> features) const;
+  void read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const;
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
   void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;
@@ -81,9 +86,11 @@ class Dataset {
 
   bool is_masked() const;
   // Masks the tokens of samples, if is_masked() (masking.h). `tokens`, `labels`: (B, T), as gathered.
-  void mask(const MaskKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
+  void mask(const SampleKey& key, std::span<const int64_t> ids, std::span<int64_t> tokens,
             std::span<int64_t> labels) const;
 
+  // Returns the row of the storage that sample `id` is. Throws Error(kRun) for an id outside [0, size()).
+  int64_t row(int64_t id) const;
   // Returns the row of the file, from 0, that sample `id` is: a header does not count, dropped rows do. For a text, the
   // number of the sample.
   int64_t file_row(int64_t id) const;
@@ -113,8 +120,6 @@ class Dataset {
   std::string overflow_text(float value, size_t feature) const;
 
  private:
-  int64_t row(int64_t id) const;
-
   std::string name_;
   std::shared_ptr<const Storage> storage_;
   std::vector<int32_t> rows_;  // empty: identity

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "runner/data/image_shape.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 
@@ -19,8 +20,10 @@ using schema::Normalize;
 // These words are stored in checkpoints: never change them.
 constexpr std::pair<LabelKind, std::string_view> kLabelKinds[] = {
     {LabelKind::kNone, "none"}, {LabelKind::kClass, "class"}, {LabelKind::kTarget, "target"}};
-constexpr std::pair<Normalize, std::string_view> kNormalizations[] = {
-    {Normalize::kNone, "none"}, {Normalize::kStandard, "standard"}, {Normalize::kMinMax, "min_max"}};
+constexpr std::pair<Normalize, std::string_view> kNormalizations[] = {{Normalize::kNone, "none"},
+                                                                      {Normalize::kStandard, "standard"},
+                                                                      {Normalize::kMinMax, "min_max"},
+                                                                      {Normalize::kChannels, "channels"}};
 
 template <class Enum, size_t N>
 std::string_view word_of(Enum value, const std::pair<Enum, std::string_view> (&words)[N]) {
@@ -40,7 +43,16 @@ Enum read_word(const json::ObjectReader& document, const char* key,
   fail(ErrorKind::kStore, "{} is {}, expected one of {}", key, json::compact(written), fmt::join(known, ", "));
 }
 
-// Checks the lengths of the statistics: one value per feature if present.
+// Number of values of a statistic.
+int64_t statistics_of(const Encoding& encoding) {
+  const std::optional<ImageShape> image = image_shape_of(encoding.feature_shape);
+  if (encoding.normalize != Normalize::kChannels) return encoding.feature_shape.elements();
+  RUN_CHECK(image.has_value(), ErrorKind::kStore, "normalize is channels, but the features are {}",
+            encoding.feature_shape.to_string());
+  return image->channels;
+}
+
+// Checks the lengths of the statistics: one value per feature, or per channel, if present.
 void check_sizes(const Encoding& encoding) {
   const auto check = [](const char* key, size_t size, bool needed, int64_t expected) {
     RUN_CHECK(needed ? size == static_cast<size_t>(expected) : size == 0, ErrorKind::kStore,
@@ -53,9 +65,10 @@ void check_sizes(const Encoding& encoding) {
             "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
   RUN_CHECK(encoding.more_inputs.size() < kMaxInputs, ErrorKind::kStore,
             "more_inputs has {} inputs, expected at most {}", encoding.more_inputs.size(), kMaxInputs - 1);
-  check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
+  const int64_t statistics = statistics_of(encoding);
+  check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, statistics);
   check("center_rest", encoding.center_rest.size(), !encoding.center_rest.empty(), width);
-  check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
+  check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, statistics);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("fill_rest", encoding.fill_rest.size(), !encoding.fill_rest.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(),
@@ -118,6 +131,7 @@ std::string Encoding::to_json() const {
   if (!fill_rest.empty()) document.emplace_back("fill_rest", json::list_of(fill_rest));
   if (ignore_index) document.emplace_back("ignore_index", *ignore_index);
   if (ignored_label) document.emplace_back("ignored_label", *ignored_label);
+  if (images) document.emplace_back("images", images->to_json());
   document.emplace_back("label_kind", std::string(word_of(label_kind, kLabelKinds)));
   document.emplace_back("label_name", label_name);
   if (token_labels == TokenLabels::kOwn && !masking) document.emplace_back("labels_own_token", true);
@@ -149,6 +163,7 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens() ? encoding.outputs : 0);
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
+    if (const json::Value* images = document.find("images")) encoding.images = ImageReading::from_json(*images);
     if (const json::Value* texts = document.find("texts")) encoding.texts = TextEncoding::from_json(*texts);
     encoding.class_names = document.texts("class_names");
     if (document.find("class_values") != nullptr) encoding.class_values = document.integers("class_values");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
+#include "runner/data/image_reading.h"
 #include "runner/data/inputs.h"
 #include "runner/data/masking.h"
 #include "runner/data/text_encoding.h"
@@ -27,7 +28,8 @@ struct Encoding {
   int64_t vocabulary = 0;                // number of token ids if the features are tokens; 0 if they are numbers
   int64_t sequence = 0;                  // number of tokens per sample if each has a label; 0 if labels are per sample
   std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
-  std::optional<TextEncoding> texts = {};  // if the samples are texts of text columns
+  std::optional<ImageReading> images = {};  // if the samples are files of images
+  std::optional<TextEncoding> texts = {};   // if the samples are texts of text columns
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;                            // number of classes, or of targets per sample
   bool reconstructs = false;                      // the targets are the normalised features
@@ -42,17 +44,27 @@ struct Encoding {
   std::vector<std::string> feature_names;     // names in the CSV header; otherwise empty
   std::string label_name;                     // as feature_names
   schema::Normalize normalize = schema::Normalize::kNone;
-  // One value per feature, computed from the scaled values of the training part. Empty if not requested.
-  std::vector<double> center;            // standard: mean; min_max: minimum
+  // One value per feature, or per channel with Normalize::kChannels; computed from the scaled values of the training
+  // part, or those of data.mean and data.std. Empty if not requested.
+  std::vector<double> center;            // standard, channels: mean; min_max: minimum
   std::vector<double> center_rest = {};  // to add to centers above 2^53, which f64 rounds; empty: 0
-  std::vector<double> spread;  // standard: population standard deviation; min_max: range; 1 for a constant feature
-  std::vector<double> fill;    // `missing: mean`: replacement of a missing value
+  std::vector<double>
+      spread;  // standard, channels: population standard deviation; min_max: range; 1 for a constant feature
+  std::vector<double> fill;            // `missing: mean`: replacement of a missing value
   std::vector<double> fill_rest = {};  // as center_rest
 
   // All inputs of a model: the features or tokens, then more_inputs.
   std::vector<SampleInput> inputs() const;
   // Names or numbers of the classes, in their order; empty for targets.
   std::vector<std::string> classes() const;
+  // Number of neighbouring features that share an entry of center and spread.
+  size_t features_per_statistic() const {
+    return center.empty() ? 1 : static_cast<size_t>(feature_shape.elements()) / center.size();
+  }
+  // Whether each feature is normalised by itself.
+  bool normalizes_features() const {
+    return normalize == schema::Normalize::kStandard || normalize == schema::Normalize::kMinMax;
+  }
   // Whether the labels are names.
   bool has_names() const { return !class_names.empty() && class_values.empty(); }
   // Whether the features are token ids, which are i64, rather than numbers.

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <vector>
 
+#include "runner/data/image_shape.h"
 #include "runner/data/stream.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -56,6 +58,79 @@ void fit_min_max(Encoding& encoding, const Storage& storage, std::span<const int
     }
   });
   for (size_t f = 0; f < most.size(); ++f) encoding.spread[f] = most[f] - least[f];
+}
+
+// Sums over the bytes of the rows, which are exact.
+void sum_channels(Encoding& encoding, const SampleSource& source, std::span<const int32_t> rows, int64_t samples,
+                  int64_t pixels) {
+  const size_t channels = encoding.center.size();
+  std::vector<ChannelSums> total(channels);
+  for (int64_t i = 0; i < samples; ++i) {
+    const std::span<const ChannelSums> sums = source.channel_sums(rows.empty() ? i : rows[static_cast<size_t>(i)]);
+    for (size_t c = 0; c < channels; ++c) {
+      total[c].bytes += sums[c].bytes;
+      total[c].squares += sums[c].squares;
+    }
+  }
+  const auto count = static_cast<__int128>(samples) * pixels;
+  for (size_t c = 0; c < channels; ++c) {
+    const __int128 squared_deviations =
+        count * total[c].squares - static_cast<__int128>(total[c].bytes) * total[c].bytes;
+    const auto scale = 255 * static_cast<double>(count);
+    encoding.center[c] = static_cast<double>(total[c].bytes) / scale;
+    encoding.spread[c] = std::sqrt(static_cast<double>(squared_deviations)) / scale;
+  }
+}
+
+// Calls visit(c, feature) for each feature of each row in channel c.
+template <class Visit>
+void each_pixel(const Storage& storage, std::span<const int32_t> rows, size_t pixels, Visit visit) {
+  each_row(storage, rows, [&](int64_t, const std::vector<float>& row) {
+    for (size_t f = 0; f < row.size(); ++f) visit(f / pixels, double{row[f]});
+  });
+}
+
+// In two passes; the mean relative to the first pixel of the channel, so that the deviation of a constant one is 0.
+void measure_channels(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, int64_t samples,
+                      int64_t pixels) {
+  std::vector<double> first(encoding.center.size()), sum(first.size()), squares(first.size());
+  const auto size = static_cast<size_t>(pixels);
+  std::vector<float> row(static_cast<size_t>(storage.width()));
+  storage.read_row(rows.empty() ? 0 : rows.front(), row);
+  for (size_t c = 0; c < first.size(); ++c) first[c] = double{row[c * size]};
+  each_pixel(storage, rows, size, [&](size_t c, double value) { sum[c] += value - first[c]; });
+  const auto count = static_cast<double>(samples) * static_cast<double>(pixels);
+  for (size_t c = 0; c < first.size(); ++c) encoding.center[c] = first[c] + sum[c] / count;
+  each_pixel(storage, rows, size, [&](size_t c, double value) {
+    squares[c] += (value - encoding.center[c]) * (value - encoding.center[c]);
+  });
+  for (size_t c = 0; c < first.size(); ++c) encoding.spread[c] = std::sqrt(squares[c] / count);
+}
+
+void fit_channels(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, GivenChannels given) {
+  const std::optional<ImageShape> image = image_shape_of(storage.feature_shape);
+  RUN_CHECK(image.has_value(), ErrorKind::kData,
+            "data.normalize: channels needs features (H, W) or (C, H, W), got {}; use standard, or min_max",
+            storage.feature_shape.to_string());
+  const auto channels = static_cast<size_t>(image->channels);
+  if (!given.mean.empty()) {
+    RUN_CHECK(given.mean.size() == channels && given.std.size() == channels, ErrorKind::kData,
+              "data.mean has {} and data.std {}, but the samples {} have {}; give one number for each channel",
+              count_text(std::ssize(given.mean), "number"), std::ssize(given.std), storage.feature_shape.to_string(),
+              count_text(image->channels, "channel"));
+    encoding.center.assign(given.mean.begin(), given.mean.end());
+    encoding.spread.assign(given.std.begin(), given.std.end());
+    return;
+  }
+  encoding.center.assign(channels, 0);
+  encoding.spread.assign(channels, 0);
+  const int64_t samples = rows.empty() ? storage.samples : std::ssize(rows);
+  if (storage.source && !storage.source->channel_sums(0).empty())
+    sum_channels(encoding, *storage.source, rows, samples, image->pixels());
+  else
+    measure_channels(encoding, storage, rows, samples, image->pixels());
+  for (double& spread : encoding.spread)
+    if (!std::isnormal(1 / static_cast<float>(spread))) spread = 1;  // of a constant channel
 }
 
 // Makes statistics that are less storage.offsets absolute. f64 rounds sums above 2^53: returns the parts that they
@@ -116,9 +191,10 @@ void fill_missing(Storage& storage, const Encoding& encoding, const std::string&
   }
 }
 
-void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows,
+void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, GivenChannels given,
                        const ReadOptions& options) {
   if (encoding.normalize == schema::Normalize::kNone) return;
+  if (encoding.normalize == schema::Normalize::kChannels) return fit_channels(encoding, storage, rows, given);
   encoding.center.assign(static_cast<size_t>(storage.width()), 0);
   encoding.spread.assign(static_cast<size_t>(storage.width()), 0);
   if (encoding.normalize == schema::Normalize::kStandard) {

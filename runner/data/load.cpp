@@ -133,13 +133,15 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
           .feature_names = encoding.feature_names,
           .label_name = encoding.label_name,
           .feature_count = encoding.texts ? 0 : encoding.feature_shape.elements(),
-          .normalized = encoding.normalize != schema::Normalize::kNone,
+          .normalized = encoding.normalizes_features(),
           .masking = encoding.masking,
+          .images = encoding.images.value_or(ImageReading{}),
           .ignore_index = encoding.ignore_index};
 }
 
 // Offsets (narrowing.h) of rows to predict: the centers of large columns, so that a row is the same in every file.
 std::vector<double> offsets_of(const Encoding& encoding, double scale) {
+  if (!encoding.normalizes_features()) return {};
   std::vector<double> offsets = encoding.center;
   for (double& offset : offsets) offset = offset_for(offset / scale);
   return offsets;
@@ -160,6 +162,25 @@ Encoding encoding_of(const Storage& train) {
   encoding.feature_names = train.feature_names;
   encoding.label_name = train.label_name;
   return encoding;
+}
+
+ImageReading image_reading_of(const schema::DataSpec& spec) {
+  return {
+      .resize = spec.resize, .center_crop = spec.center_crop, .skips_damaged = spec.damaged == schema::Damaged::kSkip};
+}
+
+// A class that only one of two folders has is a misnamed or forgotten folder.
+void check_same_folders(const Storage& train, const Storage& eval) {
+  std::vector<std::string> differences;
+  const auto add = [&](const Storage& here, const Storage& there, const char* name) {
+    for (const std::string& folder : here.class_names)
+      if (!std::ranges::binary_search(there.class_names, folder))
+        differences.push_back(fmt::format("{} (only in {})", in_quotes(folder), name));
+  };
+  add(train, eval, "data.train");
+  add(eval, train, "data.eval");
+  RUN_CHECK(differences.empty(), ErrorKind::kData, "data.train and data.eval have different class folders: {}",
+            fmt::join(differences, ", "));
 }
 
 // The sections of a recipe as read.
@@ -242,17 +263,20 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   const std::optional<TextTokenizer> tokenizer = tokenizer_of(tokens_of(spec.train, spec.tokens), known);
   Sections sections;
-  sections.options = {.labels = labels,
-                      .seed = seed,
-                      .has_recipe = has_recipe,
-                      .normalized = spec.normalize != schema::Normalize::kNone,
-                      .tokenizer = tokenizer ? &*tokenizer : nullptr,
-                      .masking = masking,
-                      .ignore_index = ignore_index};
+  sections.options = {
+      .labels = labels,
+      .seed = seed,
+      .has_recipe = has_recipe,
+      .normalized = spec.normalize == schema::Normalize::kStandard || spec.normalize == schema::Normalize::kMinMax,
+      .tokenizer = tokenizer ? &*tokenizer : nullptr,
+      .masking = masking,
+      .images = image_reading_of(spec),
+      .ignore_index = ignore_index};
   sections.train = std::make_shared<Storage>(read(spec.train, sections.options, buffer, "data.train"));
   sections.files = sections.train->files;
   Encoding& encoding = sections.encoding = encoding_of(*sections.train);
   encoding.normalize = spec.normalize;
+  if (spec.train.format == schema::DataFormat::kImages) encoding.images = sections.options.images;
   if (spec.eval.has_value()) {
     const bool is_text = spec.train.format == schema::DataFormat::kText && spec.eval->format == spec.train.format;
     RUN_CHECK(!is_text || spec.eval->tokens == spec.train.tokens, ErrorKind::kRecipe,
@@ -262,7 +286,10 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
     options.ignore_index = ignore_index;
     sections.eval = std::make_shared<Storage>(read(*spec.eval, options, buffer, "data.eval"));
     append(sections.files, sections.eval->files);
-    about_key("data.eval", [&] { check_encoding(*sections.eval, encoding, "data.eval"); });
+    about_key("data.eval", [&] {
+      check_encoding(*sections.eval, encoding, "data.eval");
+      if (encoding.images) check_same_folders(*sections.train, *sections.eval);
+    });
     encoding.vocabulary = std::max(encoding.vocabulary, sections.eval->vocabulary);
     if (encoding.predicts_tokens()) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
@@ -303,7 +330,7 @@ void fit(Sections& sections, const schema::DataSpec& spec) {
     fill_missing(*sections.train, sections.encoding, "data.train");
     if (Storage* const eval = sections.other()) fill_missing(*eval, sections.encoding, "data.eval");
   }
-  fit_normalization(sections.encoding, *sections.train, rows, sections.options);
+  fit_normalization(sections.encoding, *sections.train, rows, {spec.mean, spec.std}, sections.options);
 }
 
 float largest_magnitude(std::span<const float> values) {
@@ -401,8 +428,12 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   }
   append(warnings, train_set.warnings());
   if (has_other) append(warnings, eval_set->warnings());
-  return {std::move(encoding), std::move(train_set), std::move(eval_set),
-          std::move(warnings), std::move(files),     std::move(counts)};
+  std::shared_ptr<const Augmenter> augmenter;
+  if (!spec.train.augment.empty())
+    augmenter = about_key("data.train.augment",
+                          [&] { return std::make_shared<const Augmenter>(train_set, spec.train.augment); });
+  return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings),
+          std::move(files),    std::move(augmenter), std::move(counts)};
 }
 
 std::optional<int64_t> known_samples(const schema::DataSpec& spec) {

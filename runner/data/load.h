@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/data/augment.h"
 #include "runner/data/data_file.h"
 #include "runner/data/dataset.h"
 #include "runner/data/encoding.h"
@@ -23,6 +24,7 @@ struct Data {
   std::optional<Dataset> eval;
   std::vector<std::string> warnings = {};  // about the files read
   std::vector<DataFile> files = {};
+  std::shared_ptr<const Augmenter> augmenter = nullptr;  // data.train.augment; null if there is none
   std::vector<int64_t> class_counts = {};  // samples by class in the training part; empty for text and synthetic data
 };
 

@@ -62,7 +62,7 @@ struct Loader::Ring {
   Ring(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec_)
       : spec(spec_),
         maker(dataset, plan, spec_),
-        layout(dataset, maker.largest()),
+        layout(dataset, maker.largest(), maker.mixes()),
         ahead(batches_ahead(spec_, layout.bytes)),
         depth(ahead + kValid),
         slots(layout, depth) {

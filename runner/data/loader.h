@@ -3,8 +3,8 @@
 // One or more threads gather samples into a ring of preallocated, 64-byte aligned buffers, across epochs. Small batches
 // are prefetched in bulk (up to 64, or 256 KiB). Threads are woken only if the ring was empty or has become half empty.
 // The batches depend only on the plan, the seed and the transform. After the first batch there are no heap allocations
-// and no page faults, except in a transform and in reading a stream. With `prefetch` 0 there is no thread: next()
-// assembles the batch.
+// and no page faults, except in augmentation, in a transform and in reading a stream. With `prefetch` 0 there is no
+// thread: next() assembles the batch.
 //
 // Thread safety: one consumer thread. The data set must outlive the loader.
 #pragma once
@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 
+#include "runner/data/augment.h"
 #include "runner/data/dataset.h"
 #include "runner/data/inputs.h"
 #include "runner/data/plan.h"
@@ -47,7 +48,9 @@ struct Batch {
   std::array<std::span<const std::byte>, kMaxInputs> inputs;  // (B, …) of each of Dataset::inputs(), or
                                                               // (B, length); else empty
   std::span<const int64_t> classes = {};                      // (B) with LabelKind::kClass; (B, T) for a text
-  std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget
+  std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget; if samples are
+                                                              // mixed, probabilities of the classes, which replace
+                                                              // `classes`
   std::span<const float> weights;                             // (B): 1, or 0 for a padding sample
   std::span<const int64_t> ids;                               // (B): rows of the file (Dataset::file_row)
 
@@ -87,14 +90,15 @@ struct InputUse {
 struct LoaderSpec {
   bool shuffle = true;
   bool by_length = false;  // samples of similar length follow each other (Order::group_by()); needs texts and shuffle
-  uint64_t seed = 0;       // of the order, and of the masks of tokens
+  uint64_t seed = 0;       // of the order, and of what is drawn for a sample (SampleKey)
   int64_t rank = 0;
   Position from = {};          // first batch; skipping costs the permutation of the epoch, or reading a stream up to it
   int64_t epochs = INT64_MAX;  // next() throws after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // minimum number of batches to prefetch
   int64_t threads = 1;         // threads that assemble batches; more than 1 requires that there is neither a transform
                                // nor a stream
-  std::shared_ptr<Transform> transform = nullptr;  // null if there is none; not shared with other loaders
+  std::shared_ptr<const Augmenter> augmenter = nullptr;  // null if there is none; only for samples in memory
+  std::shared_ptr<Transform> transform = nullptr;        // null if there is none; not shared with other loaders
   bool without_repeats = false;  // no padding samples, for consumers that average over a batch without its weights
   bool never_empty = false;      // gives a rank without a batch one sample of the epoch, with weight 0
   InputUse* use = nullptr;       // counters to update; null to count nothing

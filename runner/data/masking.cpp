@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "runner/data/random.h"
 #include "schema/base/error.h"
 
 namespace runner::data {
@@ -35,13 +34,12 @@ Masking Masking::from_json(const json::Value& document) {
 TokenMasker::TokenMasker(Masking masking, MaskVocabulary vocabulary)
     : masking_(masking), vocabulary_(std::move(vocabulary)), selected_below_(bits_below(masking.probability)) {}
 
-void TokenMasker::apply(const MaskKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const {
+void TokenMasker::apply(const SampleKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const {
   RUN_ASSERT(tokens.size() == labels.size());
-  const uint64_t index = static_cast<uint64_t>(key.epoch) << 32 | static_cast<uint32_t>(row);
   bool has_word = false, selected = false;  // has_word: the token before belongs to a word
   for (size_t t = 0; t < tokens.size(); ++t) {
     const MaskVocabulary::Kind kind = vocabulary_.kinds[static_cast<size_t>(tokens[t])];
-    const Block bits = random_block(key.seed, Stream::kMasks, index, static_cast<uint32_t>(t));
+    const Block bits = random_block(key.seed, Stream::kMasks, key.index(row), static_cast<uint32_t>(t));
     const bool continues = masking_.whole_word && has_word && kind == MaskVocabulary::Kind::kContinuation;
     if (!continues) selected = bits[0] < selected_below_;
     has_word = kind != MaskVocabulary::Kind::kSpecial;

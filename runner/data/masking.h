@@ -6,14 +6,15 @@
 // probability 0.1, and stays otherwise. Source: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers",
 // 2019, section 3.1; DataCollatorForLanguageModeling and DataCollatorForWholeWordMask of transformers.
 //
-// The result is a pure function of (seed, epoch, row of the data, position): ranks, batches and resuming do not change
-// it. All functions are thread-safe.
+// The result is a pure function of (seed, epoch, row of the data, position): see SampleKey. All functions are
+// thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "runner/data/random.h"
 #include "schema/base/json.h"
 
 namespace runner::data {
@@ -43,19 +44,13 @@ struct MaskVocabulary {
   std::vector<Kind> kinds = {};  // by id
 };
 
-// Which epoch of the data is masked, and with which seed.
-struct MaskKey {
-  uint64_t seed = 0;
-  int64_t epoch = 0;
-};
-
 class TokenMasker {
  public:
   TokenMasker(Masking masking, MaskVocabulary vocabulary);
 
   const Masking& masking() const { return masking_; }
   // Masks a row. `tokens`: (T), its tokens, which are replaced; `labels`: (T), output.
-  void apply(const MaskKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const;
+  void apply(const SampleKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const;
 
  private:
   Masking masking_;

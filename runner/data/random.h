@@ -22,9 +22,21 @@ enum class Stream : uint32_t {
   kBuffer = 0x64610007,
   kGeneration = 0x64610008,
   kMasks = 0x64610009,
+  kAugment = 0x6461000A,
+  kMixup = 0x6461000B,
 };
 
 using Block = backends::PhiloxCounter;
+
+// Which epoch of the data is read, and with which seed. Everything that is drawn for a sample is a function of this and
+// of the row of the sample in its storage: ranks, threads, batches and resuming do not change it.
+struct SampleKey {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+
+  // The number of the row's sequence in a stream (random_block()).
+  uint64_t index(int64_t row) const { return static_cast<uint64_t>(epoch) << 32 | static_cast<uint32_t>(row); }
+};
 
 // Returns block `block` of the sequence with number `index` in a stream.
 inline Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
@@ -45,6 +57,9 @@ class RandomSequence {
     }
     return block_[used_++];
   }
+
+  // Uniform multiple of 2^-32 in [0, 1).
+  double unit() { return next() * 0x1p-32; }
 
   // Unbiased uniform number in [0, bound), bound ≥ 1 (Lemire, "Fast Random Integer Generation in an Interval", 2019).
   uint32_t below(uint32_t bound) {

@@ -34,7 +34,9 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
   Storage storage;
   const auto has = [&](const char* name) { return file.find(name) != nullptr; };
   if (has("features") || !has(kIdsName)) {
-    take_features(storage, array_of("features"), spec.scale, options);
+    const Array features = array_of("features");
+    take_features(storage, features, spec.scale, options);
+    arrange_images(storage, spec, features.name);
   } else {
     take_tokens(storage, array_of(kIdsName));
     if (has(kMaskName)) take_mask(storage, array_of(kMaskName), options);

@@ -31,8 +31,8 @@ void Storage::read_row(int64_t row, std::span<float> out) const {
   const size_t start = static_cast<size_t>(row) * out.size();
   if (!values.empty()) {
     std::copy_n(values.begin() + static_cast<ptrdiff_t>(start), out.size(), out.begin());
-  } else if (rule.has_value()) {
-    rule->features(row, out);
+  } else if (source) {
+    source->read(row, out);
   } else {
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(bytes[start + i]) * scale;
   }
@@ -79,7 +79,7 @@ void TokenText::read(int64_t at, std::span<int64_t> out) const {
 }
 
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
-  if (rule.has_value()) {
+  if (rule) {
     out[0] = rule->label(row);
   } else if (!classes.empty()) {
     std::copy_n(classes.begin() + row * label_width(), out.size(), out.begin());

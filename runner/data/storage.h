@@ -14,7 +14,9 @@
 #include "backends/tensor/shape.h"
 #include "runner/data/data_file.h"
 #include "runner/data/encoding.h"
+#include "runner/data/image_reading.h"
 #include "runner/data/load.h"
+#include "runner/data/sample_source.h"
 #include "runner/data/synthetic.h"
 #include "runner/data/token_file.h"
 #include "runner/data/token_rows.h"
@@ -37,6 +39,8 @@ struct ReadOptions {
   std::vector<double> offsets = {};
   const TextTokenizer* tokenizer = nullptr;  // of data.tokens; null without text columns
   std::optional<Masking> masking = {};       // of texts
+
+  ImageReading images = {};  // of format images
 
   std::optional<int64_t> ignore_index = {};  // train.ignore_index
 
@@ -96,13 +100,15 @@ struct Storage {
   LargeArray<float> values;    // (samples, …), scaled; NaN marks a missing value until it is filled
   LargeArray<uint8_t> bytes;   // (samples, …); scaled when read
   LargeArray<int32_t> tokens;  // (samples, T) ids of prepared arrays
-  std::optional<Synthetic> rule;
+  std::shared_ptr<const SampleSource> source;
   std::optional<StreamedSource> stream;                 // includes the labels
   TokenText text;                                       // includes the labels
   std::optional<TokenRows> rows;                        // texts of text columns or lines
   float scale = 1;                                      // factor for `bytes`
   std::vector<IdInput> more_inputs;                     // not of a stream
   std::shared_ptr<const TokenMasker> masker = nullptr;  // null without Encoding::masking
+
+  std::shared_ptr<const Synthetic> rule = nullptr;  // of synthetic data: the source of features and labels
 
   int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
@@ -123,6 +129,7 @@ struct Storage {
   int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
   std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
   std::vector<std::string> warnings = {};  // about the file
+  std::string contents = {};               // what the files contain, for `plan`: "300 PNG; 12 grey"; may be empty
   std::vector<DataFile> files = {};        // with their stamps before they were read
   std::vector<RejectedRow> rejected = {};  // with `predicts`: rows whose features are set to 0, ascending
 

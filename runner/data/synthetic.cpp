@@ -37,7 +37,7 @@ Synthetic::Synthetic(uint64_t seed, Stream section, int64_t features, int64_t cl
   each_feature(seed, Stream::kSyntheticRule, 0, kTable, [&](size_t i, float value) { table_[i] = value; });
 }
 
-void Synthetic::features(int64_t index, std::span<float> out) const {
+void Synthetic::read(int64_t index, std::span<float> out) const {
   if (classes_ == 0) {
     each_feature(seed_, section_, index, out.size(), [&](size_t f, float noise) { out[f] = noise; });
     return;
@@ -63,9 +63,10 @@ void Synthetic::targets(int64_t index, std::span<float> out) const {
   }
 }
 
-std::string Synthetic::to_string() const {
-  return fmt::format("synthetic seed {} section {} features {} classes {} targets {}", seed_,
-                     static_cast<uint32_t>(section_), features_, classes_, targets_);
+void Synthetic::hash(std::span<const int32_t> rows, Sha256& hash) const {
+  hash.update(fmt::format("synthetic seed {} section {} features {} classes {} targets {}", seed_,
+                          static_cast<uint32_t>(section_), features_, classes_, targets_));
+  hash.update(std::as_bytes(rows));
 }
 
 namespace {
@@ -86,8 +87,10 @@ Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& optio
   }
   storage.label_kind = classes > 0 ? LabelKind::kClass : LabelKind::kTarget;
   storage.outputs = classes + targets;
-  storage.rule.emplace(options.seed, options.eval ? Stream::kSyntheticEval : Stream::kSyntheticTrain,
-                       storage.feature_shape.elements(), classes, targets);
+  const Stream section = options.eval ? Stream::kSyntheticEval : Stream::kSyntheticTrain;
+  storage.rule =
+      std::make_shared<const Synthetic>(options.seed, section, storage.feature_shape.elements(), classes, targets);
+  storage.source = storage.rule;
   return storage;
 }
 

@@ -9,24 +9,22 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "runner/data/random.h"
+#include "runner/data/sample_source.h"
 
 namespace runner::data {
 
-class Synthetic {
+class Synthetic : public SampleSource {
  public:
   // Exactly one of `classes` and `targets` is positive. `section`: kSyntheticTrain or kSyntheticEval.
   Synthetic(uint64_t seed, Stream section, int64_t features, int64_t classes, int64_t targets);
 
-  void features(int64_t index, std::span<float> out) const;  // out: (F)
+  void read(int64_t index, std::span<float> out) const override;  // out: (F)
+  void hash(std::span<const int32_t> rows, Sha256& hash) const override;
   int64_t label(int64_t index) const;
   void targets(int64_t index, std::span<float> out) const;  // out: (number of targets)
-
-  // Returns all parameters of the samples, for fingerprints.
-  std::string to_string() const;
 
  private:
   uint64_t seed_;

@@ -106,7 +106,10 @@ class Translation {
 
   std::string scaled(std::string x, ValueId id) {
     const OnnxScaling& scaling = *model_.scaling;
-    const std::span<const int64_t> dims = program_.type(id).shape.dims().subspan(1);
+    const std::span<const int64_t> sample = program_.type(id).shape.dims().subspan(1);
+    std::vector<int64_t> dims(sample.begin(), sample.end());
+    if (std::ssize(scaling.center) < backends::Shape(sample).elements()) dims = {std::ssize(scaling.center), 1, 1};
+    if (sample.size() == 2 && dims.size() == 3) dims = {1, 1};  // (H, W) has one channel
     if (scaling.scale != 1) x = graph_.node("Mul", {x, graph_.scalar(scaling.scale, backends::DType::kF32)});
     if (!scaling.center.empty()) x = graph_.node("Sub", {x, graph_.floats(scaling.center, dims)});
     if (!scaling.spread.empty()) x = graph_.node("Div", {x, graph_.floats(scaling.spread, dims)});

@@ -25,7 +25,7 @@ struct OnnxWeight {
 // The features that the model gets are (x · scale − center) / spread of the input x. Empty lists: 0 and 1.
 struct OnnxScaling {
   double scale = 1;
-  std::vector<double> center, spread;  // per feature
+  std::vector<double> center, spread;  // per feature, or per channel of features (C, H, W) or (H, W)
 };
 
 // A Program with one output, recorded for a batch of `samples`.

@@ -29,7 +29,7 @@ struct ImageInfo {
   FileFormat format = FileFormat::kPng;
   ColorKind color = ColorKind::kRgb;
   int bits = 8;             // per sample, or per palette index
-  bool has_tRNS = false;    // PNG: transparency that is dropped, of a file without alpha
+  bool has_trns = false;    // PNG: transparency that is dropped, of a file without alpha
   int orientation = 1;      // EXIF or XMP: 1 as stored, 2 to 8 mirrored or turned; already applied to the pixels
   bool is_corrupt = false;  // JPEG: some pixels are invented because their data are corrupt. Pillow accepts such files
 };

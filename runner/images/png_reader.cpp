@@ -44,7 +44,7 @@ class PngReader {
   int64_t height() const { return png_get_image_height(png_, info_); }
   int64_t width() const { return png_get_image_width(png_, info_); }
   int bits() const { return png_get_bit_depth(png_, info_); }
-  bool has_tRNS() const { return png_get_valid(png_, info_, PNG_INFO_tRNS) != 0; }
+  bool has_trns() const { return png_get_valid(png_, info_, PNG_INFO_tRNS) != 0; }
   ColorKind color() const {
     switch (png_get_color_type(png_, info_)) {
       case PNG_COLOR_TYPE_GRAY: return ColorKind::kGrey;
@@ -125,7 +125,7 @@ DecodedImage decode_png(std::span<const std::byte> bytes, const std::string& nam
                        .info = {.format = FileFormat::kPng,
                                 .color = reader.color(),
                                 .bits = reader.bits(),
-                                .has_tRNS = reader.has_tRNS(),
+                                .has_trns = reader.has_trns(),
                                 .orientation = orientation_of(metadata_of_png(file))}};
   check_png(reader.read_pixels(decoded.image), reader, name);
   return decoded;

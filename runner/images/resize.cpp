@@ -114,6 +114,15 @@ int64_t centered(int64_t available, int64_t needed) {
 
 }  // namespace
 
+Image cropped(const Image& image, const Box& box) {
+  RUN_ASSERT(box.top >= 0 && box.left >= 0 && has_valid_size(box.height, box.width) &&
+             box.top + box.height <= image.height && box.left + box.width <= image.width);
+  Image result = black_image(box.height, box.width);
+  for (int64_t y = 0; y < box.height; ++y)
+    std::memcpy(result.row(y), image.pixel(box.top + y, box.left), static_cast<size_t>(result.row_bytes()));
+  return result;
+}
+
 Image resized(const Image& image, int64_t height, int64_t width) {
   check_result_size(image, height, width);
   if (width == image.width) return height == image.height ? image : resized_vertically(image, height);

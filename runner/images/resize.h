@@ -13,6 +13,16 @@ struct ImageSize {
   int64_t height = 0, width = 0;
 };
 
+// A part of an image: rows from `top`, columns from `left`.
+struct Box {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+// The pixels of a part, which must be in the image.
+Image cropped(const Image& image, const Box& box);
+
 // Image.resize((width, height), Image.BILINEAR) of Pillow 13: a triangle filter that is widened by the scale if the
 // image shrinks (antialiasing). The first of the two passes rounds to bytes, and weights are fixed-point numbers with
 // 22 bits. Older versions always begin with the horizontal pass, so that bytes can differ if an image loses many more

@@ -441,7 +441,7 @@ class LuaHooks : public train::Hooks {
     set_list(state, "classes", encoding.predicts_tokens() ? std::vector<std::string>() : encoding.classes(), push_text);
     set_list(state, "vocabulary", encoding.predicts_tokens() ? encoding.class_names : std::vector<std::string>(),
              push_text);
-    const bool standard = encoding.normalize == schema::Normalize::kStandard;
+    const bool standard = encoding.normalize != schema::Normalize::kMinMax;
     lua_newtable(state);
     set_list(state, standard ? "mean" : "min", encoding.center, push_number);
     set_list(state, standard ? "std" : "range", encoding.spread, push_number);

@@ -105,12 +105,15 @@ Value weights_of(lua_State* state, const OptionTable& given, const char* name) {
 // smoothing, so neither does this function.
 Value smoothed_losses(const Recording& recording, Value logits, Value labels, const ops::CrossEntropyOptions& options,
                       double smoothing) {
-  if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
+  if (smoothing == 0)
+    return is_float(labels.dtype()) ? ops::soft_cross_entropy(logits, labels, options.class_weights)
+                                    : ops::cross_entropy(logits, labels, options);
   const auto number = [&](double value) {
     return number_operand(recording, {value, false}, {logits.dtype(), {}}, backends::ScalarUse::kOperand);
   };
-  return ops::smoothed_cross_entropy(logits, labels, options, number(1 - smoothing),
-                                     number(smoothing / static_cast<double>(logits.shape()[1])));
+  const Value kept = number(1 - smoothing), each = number(smoothing / static_cast<double>(logits.shape()[1]));
+  if (!is_float(labels.dtype())) return ops::smoothed_cross_entropy(logits, labels, options, kept, each);
+  return ops::soft_cross_entropy(logits, ops::add(ops::mul(labels, kept), each), options.class_weights);
 }
 
 }  // namespace
@@ -125,10 +128,13 @@ int cross_entropy(lua_State* state) {
   const double smoothing = given.number("label_smoothing", 0);
   RUN_CHECK(smoothing >= 0 && smoothing <= 1, ErrorKind::kRun,
             "cross_entropy: expected label_smoothing in [0, 1], got {}", shown(smoothing));
+  RUN_CHECK(!is_float(labels.dtype()) || !given.push("ignore_index"), ErrorKind::kRun,
+            "cross_entropy: ignore_index needs labels of classes, but these are probabilities {}; remove it",
+            labels.type());
   options.class_weights = weights_of(state, given, "weight");
   const Value in_f32 = recording.forward().autocast.operand(backends::Op::kCrossEntropy, logits);
   const Value losses = smoothed_losses(recording, in_f32, labels, options, smoothing);
-  if (how != Reduced::kMean) return push_reduced(state, recording, losses, how);
+  if (how != Reduced::kMean || is_float(labels.dtype())) return push_reduced(state, recording, losses, how);
   const Value weights = ops::label_weights(labels, options), mask = mask_of(state, recording, losses);
   return push_tensor(
       state, mask ? mean_without_padding(losses, weights, mask) : ops::div(ops::sum(losses), ops::sum(weights)));

@@ -445,7 +445,8 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"cast", bound<cast>, true, true, "x:cast(dtype)", "Converts to a dtype: f32, f64, bf16, f16, i32, i64, bool."},
     {"detach", bound<detach>, true, true, "x:detach()", "The same values without a gradient."},
     {"cross_entropy", bound<losses::cross_entropy>, false, true, "nn.cross_entropy(logits, labels [, options])",
-     "Options: reduction (none, mean, sum), ignore_index, label_smoothing, weight (by class)."},
+     "Labels are classes (N), or their probabilities (N, C).  Options: reduction (none, mean, sum), ignore_index, "
+     "label_smoothing, weight (by class)."},
     {"mse", bound<losses::mse>, false, true, "nn.mse(x, y [, {reduction}])", "Squared difference."},
     {"l1", bound<losses::l1>, false, true, "nn.l1(x, y [, {reduction}])", "Absolute difference."},
     {"huber", bound<losses::huber>, false, true, "nn.huber(x, y [, {reduction, delta}])",

@@ -280,6 +280,7 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
     facts.add(
         "", "the hook's training_step gets no repeated samples; a rank without samples gets one sample of weight zero");
   facts.add("data", data_text(session.data));
+  if (const std::string& text = session.data.train.storage().contents; !text.empty()) facts.add("images", text);
   if (const auto evaluation = evaluation_of(session))
     if (const std::string text = evaluation_text(session, *evaluation); !text.empty()) facts.add("evaluation", text);
   facts.add("labels", data::labels_text(session.data.encoding));

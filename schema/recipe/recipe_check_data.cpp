@@ -210,15 +210,110 @@ void check_tokens(const CheckContext& c) {
             "name them with data.train.text");
 }
 
+constexpr std::string_view kOfCrop[] = {"padding"};
+constexpr std::string_view kOfResizedCrop[] = {"scale", "ratio"};
+constexpr Variant kAugmentations[] = {{"flip", {}},   {"crop", kOfCrop}, {"random_resized_crop", kOfResizedCrop},
+                                      {"rotate", {}}, {"color", {}},     {"cutout", {}},
+                                      {"mixup", {}}};
+
+// Two ascending numbers.
+void check_bounds(const CheckContext& c, const std::string& path) {
+  const Setting* const setting = c.settings.find(path);
+  if (setting == nullptr) return;
+  const ValueList& bounds = *setting->value.list();
+  if (bounds.size() != 2 || *bounds[0].number() > *bounds[1].number())
+    c.fault(ErrorId::kOutOfRange, path, fmt::format("{} must be [least, largest]", path), "such as [0.5, 1]");
+}
+
+// A part of the image that a file has, instead of the sample that is made of it.
+void check_cut(const CheckContext& c, const std::string& step, std::string_view kind, bool is_first) {
+  const std::string key = child_path(step, kind);
+  const bool is_crop = kind == "crop";
+  const bool has_files = c.settings.text("data.train.format") == "images" || c.broken("data.train.format");
+  if (!has_files || (is_crop && c.complete && !c.has("data.center_crop") && !c.broken("data.center_crop")))
+    return c.fault(
+        is_crop ? ErrorId::kMissingKey : ErrorId::kNeedsOption, key,
+        is_crop ? fmt::format("{}.padding is missing", step) : fmt::format("{} needs data.train.format: images", key),
+        is_crop ? "samples keep their size, so a crop needs a border, such as padding: 4; or, with format: "
+                  "images, data.resize and data.center_crop, which evaluations crop to"
+                : "files of images have pixels outside of the samples; others have crop with padding");
+  if (!is_first)
+    c.fault(ErrorId::kConflictingKeys, key, fmt::format("{} must be the first entry of data.train.augment", key),
+            "it decides which part of the file is read");
+}
+
+void check_augment_step(const CheckContext& c, const std::string& step, bool is_first) {
+  const std::string_view kind = c.variant(step, kAugmentations);
+  for (const std::string_view bounds : {"scale", "ratio"}) check_bounds(c, child_path(step, bounds));
+  const std::string padding = step + ".padding";
+  if (kind == "random_resized_crop" || (kind == "crop" && !c.has(padding) && !c.broken(padding)))
+    check_cut(c, step, kind, is_first);
+  if (kind == "mixup" && c.has("train.ignore_index"))
+    c.fault(ErrorId::kConflictingKeys, step + ".mixup",
+            fmt::format("{}.mixup cannot be used with train.ignore_index", step),
+            "remove one of them: a mixed sample has probabilities of two classes, of which none can be ignored");
+}
+
+void check_augmentation(const CheckContext& c, const std::string& path) {
+  const std::string first = path + ".augment[0]";
+  if (!c.has(first)) return;
+  constexpr std::string_view kFormats[] = {"idx", "npy", "safetensors", "cifar", "images"};
+  const std::string format(c.settings.text(path + ".format").value_or(""));
+  if (path != "data.train")
+    return c.fault(ErrorId::kIgnoredOption, first,
+                   fmt::format("{}.augment is ignored: only training is augmented", path),
+                   "remove it, or move it to data.train");
+  if (!c.broken(path + ".format") && std::ranges::find(kFormats, format) == std::end(kFormats))
+    return c.fault(ErrorId::kNeedsOption, first,
+                   fmt::format("data.train.augment needs images, but data.train.format is {}", format),
+                   fmt::format("remove it; formats of images: {}", fmt::join(kFormats, ", ")));
+  if (c.settings.text("data.train.targets") == "features")
+    c.fault(ErrorId::kConflictingKeys, first, "data.train.augment cannot be used with data.train.targets: features",
+            "remove one of them: the targets would be the features before augmentation");
+  int mixed = 0;
+  for (int i = 0; c.has(fmt::format("{}.augment[{}]", path, i)); ++i) {
+    const std::string step = fmt::format("{}.augment[{}]", path, i);
+    check_augment_step(c, step, i == 0);
+    if (c.has(step + ".mixup") && ++mixed == 2)
+      c.fault(ErrorId::kConflictingKeys, step + ".mixup", "data.train.augment has mixup twice", "remove one of them");
+  }
+}
+
+// One number, or height and width.
+void check_image_size(const CheckContext& c, const std::string& path) {
+  const Setting* size = c.settings.find(path);
+  if (size == nullptr || size->value.list()->size() <= 2) return;
+  c.fault(ErrorId::kOutOfRange, path,
+          fmt::format("{} must be one number or [height, width], got {} numbers", path, size->value.list()->size()));
+}
+
+void check_images(const CheckContext& c) {
+  check_image_size(c, "data.resize");
+  check_image_size(c, "data.center_crop");
+  for (int i = 0; c.has(fmt::format("data.train.augment[{}]", i)); ++i)
+    for (const std::string_view key : {"crop", "random_resized_crop"})
+      check_image_size(c, fmt::format("data.train.augment[{}].{}", i, key));
+  const std::string_view format = c.settings.text("data.train.format").value_or("");
+  const std::string normalize(c.settings.text("data.normalize").value_or("none"));
+  if ((format == "cifar" || format == "images") && (normalize == "standard" || normalize == "min_max"))
+    c.fault(ErrorId::kNeedsOption, "data.normalize",
+            fmt::format("data.normalize: {} would normalise each pixel by itself", normalize), "write channels");
+  for (const auto& [one, other] : {std::pair("data.mean", "data.std"), std::pair("data.std", "data.mean")})
+    if (c.complete && c.has(one) && !c.has(other) && !c.broken(other))
+      c.fault(ErrorId::kNeedsOption, one, fmt::format("{} needs {}", one, other),
+              fmt::format("write both, or neither to compute them from the training part"));
+}
+
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
-  if (c.applies(path + ".classes")) c.missing_one_of(path, path + ".classes", path + ".targets");
+  if (c.settings.text(path + ".format") == "synthetic") c.missing_one_of(path, path + ".classes", path + ".targets");
   check_targets(c, path);
   if (c.settings.text(path + ".header") == "false") check_headless(c, path);
   check_decimal(c, path);
   check_texts(c, path);
   check_arrays(c, path);
   check_text_file(c, path);
+  check_augmentation(c, path);
 }
 
 void check_shares(const CheckContext& c) {
@@ -241,6 +336,12 @@ void check_stream(const CheckContext& c) {
             "put the evaluation data in a separate file, data.eval, or remove data.stream");
 }
 
+// Whether the labels are always classes of images.
+bool has_image_classes(const CheckContext& c) {
+  const std::string_view format = c.settings.text("data.train.format").value_or("");
+  return (format == "cifar" || format == "images") && !c.has("data.train.targets");
+}
+
 // Kind of labels, if the recipe alone determines it.
 Labels labels(const CheckContext& c) {
   const std::string_view loss = c.settings.text("train.loss").value_or("");
@@ -249,7 +350,7 @@ Labels labels(const CheckContext& c) {
   if (const Labels needed = labels_of_loss(loss); needed != Labels::kAny) return needed;
   if (c.settings.text("train.task") == "classification") return Labels::kClasses;
   if (c.settings.text("train.task") == "regression") return Labels::kNumbers;
-  if (c.has("data.train.classes")) return Labels::kClasses;
+  if (c.has("data.train.classes") || has_image_classes(c)) return Labels::kClasses;
   return c.has("data.train.targets") ? Labels::kNumbers : Labels::kAny;
 }
 
@@ -341,6 +442,7 @@ void check_watched_metrics(const CheckContext& c) {
 void check_data(const CheckContext& c) {
   check_eval_data(c);
   for (const char* dataset : {"data.train", "data.eval"}) check_dataset(c, dataset);
+  check_images(c);
   check_tokens(c);
   check_objective(c);
   check_planned(c);

@@ -141,7 +141,7 @@ TEST_F(EncodingTest, ReportsADamagedEncoding) {
   EXPECT_EQ(damaged("\"class\"", "\"clas\""), "label_kind is \"clas\", expected one of none, class, target");
   EXPECT_EQ(damaged("\"outputs\":2", "\"output\":2"), "outputs is missing");
   EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":2.5"), "outputs is 2.5, expected an integer");
-  EXPECT_EQ(damaged("\"standard\"", "7"), "normalize is 7, expected one of none, standard, min_max");
+  EXPECT_EQ(damaged("\"standard\"", "7"), "normalize is 7, expected one of none, standard, min_max, channels");
   EXPECT_EQ(damaged("\"standard\"", "\"none\""), "center has 2 values, expected 0");
   EXPECT_EQ(damaged("\"spread\":[1.0,1.5]", "\"spread\":[1.0]"), "spread has 1 values, expected 2");
   EXPECT_EQ(damaged("\"fill\":[]", "\"fill\":[1]"), "fill has 1 values, expected 2");

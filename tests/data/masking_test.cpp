@@ -35,7 +35,7 @@ Ids row_of(int64_t row, size_t length, size_t vocabulary) {
   return tokens;
 }
 
-std::pair<Ids, Ids> masked(const TokenMasker& masker, const MaskKey& key, int64_t row, Ids tokens) {
+std::pair<Ids, Ids> masked(const TokenMasker& masker, const SampleKey& key, int64_t row, Ids tokens) {
   Ids labels(tokens.size());
   masker.apply(key, row, tokens, labels);
   return {tokens, labels};
@@ -65,7 +65,7 @@ TEST(Masking, FollowsItsRuleOnAnyRow) {
     for (const double probability : {0.15, 0.5, 1.0}) {
       const TokenMasker masker({probability, whole_word}, vocabulary);
       for (int64_t row = 0; row < 20; ++row) {
-        const MaskKey key{.seed = 3, .epoch = row % 4};
+        const SampleKey key{.seed = 3, .epoch = row % 4};
         const Ids tokens = row_of(row, kLength, kTokens);
         Ids inputs = tokens, labels(kLength, kNoLabel);
         const auto bits = [&](size_t t) {

@@ -155,7 +155,8 @@ struct Recorded {
   Value w, b;
 };
 
-std::unique_ptr<Recorded> record(const Model& model, int64_t batch) {
+// `sample`: shape of x without B, of 4 elements.
+std::unique_ptr<Recorded> record(const Model& model, int64_t batch, const Shape& sample = {4}) {
   auto recorded = std::make_unique<Recorded>();
   Program& program = recorded->program;
   const auto input = [&](InputKind kind, const char* name, DType dtype, const Shape& shape) {
@@ -163,7 +164,9 @@ std::unique_ptr<Recorded> record(const Model& model, int64_t batch) {
   };
   recorded->w = input(InputKind::kState, "w", DType::kF32, {3, 4});
   recorded->b = input(InputKind::kState, "b", DType::kF32, {4});
-  const Value x = input(InputKind::kBatch, "features", DType::kF32, {batch, 4});
+  std::vector<int64_t> dims = {batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  const Value x = input(InputKind::kBatch, "features", DType::kF32, Shape(dims));
   const Value p = input(InputKind::kBatch, "p", DType::kF32, {batch, 4});
   const Value ids = input(InputKind::kBatch, "ids", DType::kI64, {batch, 2});
   program.output("outputs", model({x, p, ids, recorded->w, recorded->b}).id);
@@ -178,8 +181,8 @@ std::vector<float> values(size_t count, float step, float first) {
 
 const std::vector<float> kW = values(12, 0.25F, -1.5F), kB = values(4, 0.5F, 0.25F);
 
-std::string exported(const Model& model, std::optional<OnnxScaling> scaling = {}) {
-  const auto two = record(model, 2), three = record(model, 3);
+std::string exported(const Model& model, std::optional<OnnxScaling> scaling = {}, const Shape& sample = {4}) {
+  const auto two = record(model, 2, sample), three = record(model, 3, sample);
   return onnx_model({.first = {two->program, 2},
                      .second = {three->program, 3},
                      .weights = {{two->w.id, "layer.w", {3, 4}, std::as_bytes(std::span(kW))},
@@ -295,7 +298,11 @@ std::string all_texts() {
   std::string text;
   for (const auto& [name, model] : models()) text += name + '\n' + text_of(exported(model));
   const OnnxScaling scaling{.scale = 0.5, .center = {1, 2, 3, 4}, .spread = {2, 2, 2, 4}};
-  text += "scaled features\n" + text_of(exported([](const Inputs& in) { return in.x; }, scaling));
+  const auto features = [](const Inputs& in) { return in.x; };
+  text += "scaled features\n" + text_of(exported(features, scaling));
+  const OnnxScaling of_channels{.center = {1, 2}, .spread = {2, 4}}, of_grey{.center = {0.5}, .spread = {0.25}};
+  text += "scaled channels of (C, H, W)\n" + text_of(exported(features, of_channels, {2, 1, 2}));
+  text += "scaled image (H, W)\n" + text_of(exported(features, of_grey, {2, 2}));
   return text;
 }
 

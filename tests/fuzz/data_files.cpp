@@ -1,4 +1,4 @@
-// Data files: safetensors, npy, idx, csv, text, text columns.
+// Data files: safetensors, npy, idx, cifar, csv, text, text columns.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -181,6 +181,20 @@ void check_streamed(const DatasetSpec& spec, const data::ReadOptions& options, c
 
 bool idx(Bytes input) {
   return read_arrays<DataFormat::kIdx>(input);
+}
+bool cifar(Bytes input) {
+  return accepts(input, [](const std::string& path) {
+    DatasetSpec spec;
+    spec.format = DataFormat::kCifar;
+    spec.path = path;
+    const Storage storage = data::definition_of(spec.format).read(spec, {});
+    check_labels(storage);
+    std::vector<float> features(static_cast<size_t>(storage.width()));
+    for (int64_t row = 0; row < storage.samples; ++row) {
+      storage.read_row(row, features);
+      require(std::ranges::all_of(features, [](float value) { return value >= 0 && value <= 1; }), "no byte / 255");
+    }
+  });
 }
 bool npy(Bytes input) {
   return read_arrays<DataFormat::kNpy>(input);

@@ -56,6 +56,7 @@ std::span<const Target> targets() {
       {"shard_index", shard_index, 1024},
       {"npy", npy, 16},
       {"idx", idx, 16},
+      {"cifar", cifar, 16},
       {"csv", csv, 64},
       {"text", text, 64},
       {"token_rows", token_rows, 256},

@@ -21,6 +21,7 @@ bool safetensors(Bytes input);
 bool shard_index(Bytes input);
 bool npy(Bytes input);
 bool idx(Bytes input);
+bool cifar(Bytes input);
 bool csv(Bytes input);
 bool text(Bytes input);
 bool token_rows(Bytes input);

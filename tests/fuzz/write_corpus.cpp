@@ -81,6 +81,12 @@ void write_idx(Corpus corpus) {
   corpus.add(gzip(file(0x08, {3, 2, 2}, "abcdefghijkl")));
 }
 
+void write_cifar(Corpus corpus) {
+  const std::string image(3072, 'x');
+  corpus.add("\1" + image + "\2" + image);
+  corpus.add(gzip("\1\2" + image));
+}
+
 void write_safetensors(Corpus corpus) {
   using runner::formats::safetensors;
   using runner::formats::tensor_entry;
@@ -298,6 +304,7 @@ int main(int argc, char** argv) {
   write_recipes(Corpus(root, "recipe"));
   write_npy(Corpus(root, "npy"));
   write_idx(Corpus(root, "idx"));
+  write_cifar(Corpus(root, "cifar"));
   write_safetensors(Corpus(root, "safetensors"));
   write_shard_index(Corpus(root, "shard_index"));
   write_csv(Corpus(root, "csv"));

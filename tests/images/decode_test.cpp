@@ -83,7 +83,7 @@ TEST(Decoding, InfoSaysWhatTheFileStores) {
     FileFormat format;
     ColorKind color;
     int bits;
-    bool has_tRNS, is_corrupt;
+    bool has_trns, is_corrupt;
   } rows[] = {
       {"grey_1.png", FileFormat::kPng, ColorKind::kGrey, 1, false, false},
       {"grey_16_trns.png", FileFormat::kPng, ColorKind::kGrey, 16, true, false},
@@ -102,7 +102,7 @@ TEST(Decoding, InfoSaysWhatTheFileStores) {
     EXPECT_EQ(info.format, row.format) << row.name;
     EXPECT_EQ(info.color, row.color) << row.name;
     EXPECT_EQ(info.bits, row.bits) << row.name;
-    EXPECT_EQ(info.has_tRNS, row.has_tRNS) << row.name;
+    EXPECT_EQ(info.has_trns, row.has_trns) << row.name;
     EXPECT_EQ(info.is_corrupt, row.is_corrupt) << row.name;
   }
 }

@@ -1,6 +1,8 @@
 // Losses in Lua: bit-identical to the recipe's losses with the same options, and equal to torch's formulas in plain
 // loops.
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -103,6 +105,50 @@ TEST(LuaLosses, CrossEntropyMatchesTorch) {
   const HostTensor none = loss("none");
   ASSERT_EQ(none.type, (backends::TensorType{DType::kF32, Shape{kBatch}}));
   for (int64_t row = 0; row < kBatch; ++row) EXPECT_NEAR(none[row], each[static_cast<size_t>(row)], 1e-6) << row;
+}
+
+// Labels 0 and 2 mixed with weight 0.3, and label 1. Figures of PyTorch; with smoothing 0.1 the probabilities of the
+// first sample are 0.295, 0.025, 0.655 and 0.025.
+TEST(LuaLosses, CrossEntropyOfProbabilitiesMatchesTorch) {
+  struct Row {
+    const char* options;
+    std::vector<double> losses;
+    double mean;  // over samples, also with weights
+    train::LossSpec spec;
+  };
+  const Row rows[] = {
+      {"", {0.7923495823898219, 2.956575477942117}, 1.8744625301659692, {}},
+      {"label_smoothing = 0.1,", {0.909849582389822, 2.887825477942117}, 1.8988375301659697, {.label_smoothing = 0.1}},
+      {"weight = {1, 2, 0.5, 3},",
+       {0.6725272285533842, 5.913150955884234},
+       3.292839092218809,
+       {.class_weights = {1, 2, 0.5, 3}}},
+      {"weight = {1, 2, 0.5, 3}, label_smoothing = 0.1,",
+       {0.998406312836392, 5.586654375461404},
+       3.292530344148898,
+       {.class_weights = {1, 2, 0.5, 3}, .label_smoothing = 0.1}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.options);
+    LuaStep step;
+    const Value x =
+        step.input("x", HostTensor({DType::kF32, Shape{2, 4}}, std::vector<double>{0.5, -1, 2, 0, 1, 0.25, -0.5, 3}));
+    const Value p =
+        step.input("p", HostTensor({DType::kF32, Shape{2, 4}}, std::vector<double>{0.3, 0, 0.7, 0, 0, 1, 0, 0}));
+    const std::string call = fmt::format("nn.cross_entropy(x, p, {{{} reduction = ", row.options);
+    const HostTensor losses = step.compute(call + "'none'})");
+    for (int64_t i = 0; i < 2; ++i) EXPECT_NEAR(losses[i], row.losses[static_cast<size_t>(i)], 1e-6);
+    EXPECT_NEAR(step.compute(call + "'mean'})")[0], row.mean, 1e-6);
+    const train::SampleLosses of_recipe = train::sample_losses(row.spec, x, p);
+    EXPECT_EQ(step.compute(of_recipe.losses), losses);
+    EXPECT_EQ(step.compute(of_recipe.weights), (HostTensor({DType::kF32, Shape{2}}, [](int64_t) { return 1; })));
+  }
+  Classification step;
+  step.input("p", HostTensor({DType::kF32, Shape{kBatch}}, [](int64_t) { return 0; }));
+  const std::string error = step.error("nn.cross_entropy(logits, p)");
+  EXPECT_NE(error.find("labels (N) i64, or probabilities of the classes"), std::string::npos) << error;
+  const std::string ignored = step.error("nn.cross_entropy(logits, logits, {ignore_index = 1})");
+  EXPECT_NE(ignored.find("cross_entropy: ignore_index needs labels of classes"), std::string::npos) << ignored;
 }
 
 TEST(LuaLosses, ElementwiseLossesMatchTorch) {

@@ -26,9 +26,12 @@ class SteppedTraining {
   SteppedTraining(const schema::Recipe& recipe, backends::ProcessGroup* ranks)
       : recipe_(recipe),
         session_(recipe, nullptr, ranks),
-        loader_(
-            session_.data.train, session_.plan,
-            {.shuffle = recipe.data.shuffle, .seed = session_.data_seed(), .rank = session_.rank(), .prefetch = 0}) {
+        loader_(session_.data.train, session_.plan,
+                {.shuffle = recipe.data.shuffle,
+                 .seed = session_.data_seed(),
+                 .rank = session_.rank(),
+                 .prefetch = 0,
+                 .augmenter = session_.data.augmenter}) {
     session_.trainer.allocate();
     session_.trainer.step_memory().prepare({.batch = session_.plan.slice(session_.rank(), 0).size()});
   }
@@ -142,6 +145,7 @@ TEST_P(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, TrainingGolden, ::testing::Values(Trainings{"training.json", "training"}));
+INSTANTIATE_TEST_SUITE_P(MixedImages, TrainingGolden, ::testing::Values(Trainings{"mixup.json", "mixup"}));
 INSTANTIATE_TEST_SUITE_P(LanguageModels, TrainingGolden,
                          ::testing::Values(Trainings{"language_models.json", "language"}));
 

@@ -130,6 +130,17 @@ Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions opt
   return add(mul(of_labels, kept), mul(of_classes, each));
 }
 
+Value soft_cross_entropy(Value logits, Value probabilities, Value class_weights) {
+  RUN_CHECK(
+      logits.type() == probabilities.type() && logits.shape().rank() == 2, ErrorKind::kRun,
+      "cross_entropy: expected logits (N, C) and labels (N) i64, or probabilities of the classes as labels, (N, C) "
+      "of the dtype of the logits; got {} and {}",
+      logits.type(), probabilities.type());
+  const Value weighted = class_weights ? mul(probabilities, class_weights) : probabilities;
+  const int64_t classes[] = {1};
+  return neg(sum(mul(weighted, log_softmax(logits)), classes));
+}
+
 Value label_weights(Value labels, const CrossEntropyOptions& options) {
   const Value skipped = eq(labels, full_like(labels, static_cast<double>(options.ignore_index)));
   Value weights{labels.program, labels.program->constant(1.0, {DType::kF32, labels.shape()})};

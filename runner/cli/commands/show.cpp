@@ -1,17 +1,25 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include <fmt/ranges.h>
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
+#include "runner/formats/write.h"
+#include "runner/images/write_png.h"
 #include "runner/report/documents.h"
+#include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_files.h"
 #include "runner/report/run_text.h"
+#include "runner/report/sample_sheet.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/gpu_use.h"
+#include "runner/train/run/run_data.h"
 #include "store/device_report.h"
 
 namespace runner::cli {
@@ -22,6 +30,7 @@ struct ShowOptions : RunOptions {
   bool metrics_report = false;
   std::string durations;
   bool upstream_durations = false;
+  std::string samples_file;
 };
 
 constexpr Argument kShowArguments[] = {
@@ -33,7 +42,11 @@ constexpr Argument kShowArguments[] = {
      "with --metrics-report: how to print durations; upstream: as PyTorch/XLA does, with its rounding error; default: "
      "exact",
      &ShowOptions::durations},
-    {"--upstream-durations", "", "the same as --durations upstream", &ShowOptions::upstream_durations}};
+    {"--upstream-durations", "", "the same as --durations upstream", &ShowOptions::upstream_durations},
+    {"--samples", "FILE", "write images of the first training batch, after augmentation, to FILE (PNG)",
+     &ShowOptions::samples_file}};
+
+constexpr int64_t kMostSamples = 64;  // of a contact sheet
 
 report::xla::DurationStyle duration_style(const ShowOptions& options) {
   RUN_CHECK(!options.upstream_durations || options.durations != "exact", ErrorKind::kUsage,
@@ -67,6 +80,23 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   return 0;
 }
 
+// Reads the data of the run again.
+int show_samples(store::Store& store, const ShowOptions& options, report::Output& out) {
+  const store::RunDetails details =
+      store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
+  const schema::ReadResult recipe = recorded_recipe(details, store_path(options));
+  const std::optional<data::Encoding> known = train::encoding_of(store, details.run, std::nullopt);
+  const data::Data data = about_missing_files(details, store_path(options), {},
+                                              [&] { return data::load(recipe.recipe, known ? &*known : nullptr); });
+  const report::SampleSheet sheet = report::sample_sheet(data, recipe.recipe, kMostSamples);
+  out.file(options.samples_file, images::png_bytes(sheet.image), formats::FileKind::kPng);
+  out.say(fmt::format("wrote {}: samples of the first training batch{}{}", report::file_text(options.samples_file),
+                      data.augmenter ? " after augmentation" : "", sheet.values.empty() ? "" : "; " + sheet.values));
+  if (!sheet.labels.empty()) out.say(fmt::format("labels, row by row: {}", fmt::join(sheet.labels, ", ")));
+  if (!recipe.recipe.hooks.empty()) out.say("a transform of the hook is not applied");
+  return 0;
+}
+
 int show_recipe(const store::RunDetails& details, report::Output& out) {
   const auto damage = std::ranges::find(details.damage, "recipe", &store::Damage::part);
   RUN_CHECK(damage == details.damage.end(), ErrorKind::kStore, "the recipe of run {} cannot be read: {}",
@@ -80,7 +110,13 @@ int show(const ShowOptions& options, report::Output& out) {
             "{} needs --metrics-report", options.upstream_durations ? "--upstream-durations" : "--durations");
   RUN_CHECK(!options.recipe || !(options.metrics_report || options.json), ErrorKind::kUsage,
             "--recipe conflicts with {}; remove one of them", options.json ? "--json" : "--metrics-report");
+  RUN_CHECK(options.samples_file.empty() || !(options.metrics_report || options.json || options.recipe),
+            ErrorKind::kUsage, "--samples conflicts with {}; remove one of them",
+            options.json     ? "--json"
+            : options.recipe ? "--recipe"
+                             : "--metrics-report");
   store::Store store = open_store(options);
+  if (!options.samples_file.empty()) return show_samples(store, options, out);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
@@ -109,6 +145,7 @@ const Command kShowCommand{
     .examples =
         "runner show @last\n"
         "runner show @last --recipe\n"
+        "runner show @last --samples samples.png\n"
         "runner show on-tpu --metrics-report",
     .other_names = "info inspect status",
     .has_json = true,

@@ -24,7 +24,7 @@ void BatchFeed::stage_next(const backends::Executable& like, const GradAccumulat
   next_ = batch;
   const data::Batch part = batch->part(0, accumulation.micro_batch(batch->size));
   try {
-    next_staged_ = streams_->stage(like, LoadedInputs(part, encoding_, model_inputs_).all());
+    next_staged_ = streams_->stage(like, LoadedInputs(part, model_inputs_).all());
   } catch (const backends::OutOfMemory&) {
     next_staged_ = 0;
     failure_ = std::current_exception();

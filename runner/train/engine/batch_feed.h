@@ -17,14 +17,12 @@ namespace runner::train {
 
 class BatchFeed {
  public:
-  // `give_up`: see Loader::wait(); empty to wait without limit. `loader`, `device` and `encoding` must outlive the
-  // object.
+  // `give_up`: see Loader::wait(); empty to wait without limit. `loader` and `device` must outlive the object.
   BatchFeed(data::Loader& loader, std::function<bool()> give_up, backends::Device& device,
             const data::Encoding& encoding)
       : loader_(loader),
         give_up_(std::move(give_up)),
         streams_(device.streams()),
-        encoding_(encoding),
         model_inputs_(encoding.inputs().size()) {}
   ~BatchFeed() {
     if (streams_ != nullptr) streams_->drop_staged();
@@ -48,7 +46,6 @@ class BatchFeed {
   data::Loader& loader_;
   const std::function<bool()> give_up_;
   backends::DeviceStreams* const streams_;  // null if the device has no streams
-  const data::Encoding& encoding_;
   const size_t model_inputs_;
   const data::Batch* next_ = nullptr;  // batch that next_staged_ belongs to
   uint64_t staged_ = 0, next_staged_ = 0;

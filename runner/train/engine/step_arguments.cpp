@@ -38,11 +38,9 @@ void StepArguments::set_any_rates() {
 
 // ---- of an execution ------------------------------------------------------------------------------------------------
 
-LoadedInputs::LoadedInputs(const data::Batch& batch, const data::Encoding& encoding, size_t model_inputs)
-    : count_(model_inputs + kSampleIds + 1) {
-  const bool classes = encoding.label_kind == data::LabelKind::kClass;
+LoadedInputs::LoadedInputs(const data::Batch& batch, size_t model_inputs) : count_(model_inputs + kSampleIds + 1) {
   std::copy_n(batch.inputs.begin(), model_inputs, bytes_.begin());
-  bytes_[model_inputs + kLabels] = classes ? std::as_bytes(batch.classes) : std::as_bytes(batch.targets);
+  bytes_[model_inputs + kLabels] = batch.targets.empty() ? std::as_bytes(batch.classes) : std::as_bytes(batch.targets);
   bytes_[model_inputs + kMask] = std::as_bytes(batch.weights);
   bytes_[model_inputs + kSampleIds] = std::as_bytes(batch.ids);
 }
@@ -64,7 +62,7 @@ backends::Submission StepArguments::inputs(const data::Batch* batch, const backe
                                   .exchange = parts_.executor.exchange()};
   if (batch == nullptr) return submission;
   random_key_[1] = batch->position.epoch;
-  const LoadedInputs loaded(*batch, parts_.encoding, builder.model_inputs());
+  const LoadedInputs loaded(*batch, builder.model_inputs());
   std::ranges::transform(loaded.all(), batch_inputs_.begin(), [](std::span<const std::byte> b) { return b.data(); });
   batch_inputs_[builder.position_of(kRandomKey)] = bytes(random_key_);
   submission.batch = inputs;

@@ -30,7 +30,7 @@ class TracedRegion;  // traced_region.h
 // The batch inputs of a Program that come from the loader: those of the model, then kLabels to kSampleIds.
 class LoadedInputs {
  public:
-  LoadedInputs(const data::Batch& batch, const data::Encoding& encoding, size_t model_inputs);
+  LoadedInputs(const data::Batch& batch, size_t model_inputs);
   std::span<const std::span<const std::byte>> all() const { return std::span(bytes_).first(count_); }
 
  private:

@@ -1,9 +1,12 @@
 #include "runner/train/loop/train_loop.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backends/runtime/available_memory.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
@@ -64,22 +67,46 @@ void TrainLoop::end_run() {
 
 // ---- before and after an optimizer step ----------------------------------------------------------------------------
 
+namespace {
+
+// Whether samples are decoded or augmented when they are read.
+bool is_costly_to_read(const data::Data& data) {
+  return data.augmenter != nullptr || data.encoding.images.has_value();
+}
+
+// As many as the rank has for computing. Each assembles a batch of its own: those that are not prefetched anyway may
+// use a part of the available memory.
+int64_t threads_for_images(const Session& session, int64_t prefetch) {
+  constexpr int64_t kMemoryPart = 16;
+  const int64_t batch_bytes =
+      session.plan.max_batch() * session.data.encoding.feature_shape.elements() * static_cast<int64_t>(sizeof(float));
+  const int64_t share = static_cast<int64_t>(backends::available_memory()) / kMemoryPart / session.recipe.num_processes;
+  return std::min<int64_t>(threads_of(session.recipe), std::max(prefetch, share / batch_bytes));
+}
+
+}  // namespace
+
 // A hook may use collectives in any step, so it is called in each, even on a rank without samples.
 data::LoaderSpec TrainLoop::loader_spec() {
   const schema::Recipe& recipe = session_.recipe;
   const bool of_hook = has(hooks_, HookEntry::kTrainingStep);
-  return {.shuffle = recipe.data.shuffle,
-          .by_length = recipe.data.group_by_length,
-          .seed = session_.data_seed(),
-          .rank = session_.rank(),
-          .from = state_.position,
-          .prefetch = batches_ahead(recipe),
-          .threads = loader_threads(recipe),
-          .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
-          .without_repeats = of_hook,
-          .never_empty =
-              of_hook || session_.has_custom_loop || is_local() || session_.trainer.builder().exchanges_in_forward(),
-          .use = &state_.input};
+  std::shared_ptr<data::Transform> transform = hooks_ != nullptr ? hooks_->transform() : nullptr;
+  const int64_t prefetch = batches_ahead(recipe);
+  const bool shares_work = prefetch > 0 && transform == nullptr && is_costly_to_read(session_.data);
+  return {
+      .shuffle = recipe.data.shuffle,
+      .by_length = recipe.data.group_by_length,
+      .seed = session_.data_seed(),
+      .rank = session_.rank(),
+      .from = state_.position,
+      .prefetch = prefetch,
+      .threads = std::max<int64_t>(loader_threads(recipe), shares_work ? threads_for_images(session_, prefetch) : 1),
+      .augmenter = session_.data.augmenter,
+      .transform = std::move(transform),
+      .without_repeats = of_hook,
+      .never_empty =
+          of_hook || session_.has_custom_loop || is_local() || session_.trainer.builder().exchanges_in_forward(),
+      .use = &state_.input};
 }
 
 bool TrainLoop::wait_for_batch(data::Loader& loader, bool is_new) {

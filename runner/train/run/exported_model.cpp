@@ -27,13 +27,13 @@ struct FirstLayer {
 // Returns the layer that computes of raw features x what `layer` computes of (x · scale − center) / spread: the weights
 // W · scale / spread, and the bias b − W (center / spread). Computed in f64.
 FirstLayer folded(FirstLayer layer, const data::Encoding& encoding, double scale) {
-  const size_t inputs = layer.weight.size() / layer.bias.size();
+  const size_t inputs = layer.weight.size() / layer.bias.size(), shared = encoding.features_per_statistic();
   for (size_t out = 0; out < layer.bias.size(); ++out) {
     double bias = double{layer.bias[out]};
     for (size_t in = 0; in < inputs; ++in) {
       float& weight = layer.weight[out * inputs + in];
-      const double of_scaled = encoding.spread.empty() ? double{weight} : double{weight} / encoding.spread[in];
-      if (!encoding.center.empty()) bias -= of_scaled * encoding.center[in];
+      const double of_scaled = encoding.spread.empty() ? double{weight} : double{weight} / encoding.spread[in / shared];
+      if (!encoding.center.empty()) bias -= of_scaled * encoding.center[in / shared];
       weight = static_cast<float>(of_scaled * scale);
     }
     layer.bias[out] = static_cast<float>(bias);
@@ -60,9 +60,8 @@ void check_foldable(const schema::Recipe* recipe, const data::Encoding& encoding
   const schema::ModelType type = recipe->model.type;
   RUN_CHECK(
       type == schema::ModelType::kLinear || type == schema::ModelType::kMlp, ErrorKind::kUsage,
-      "--fold-normalization needs a model of type linear or mlp, whose first layer gets the features; the model of "
-      "this run comes from a hook: apply scale, center and spread of the file's metadata instead, or write an .onnx "
-      "file");
+      "--fold-normalization needs a model of type linear or mlp, whose first layer gets the features: for other models "
+      "apply scale, center and spread of the file's metadata, or write an .onnx file");
 }
 
 }  // namespace

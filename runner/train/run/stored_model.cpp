@@ -38,8 +38,10 @@ void sigmoid(std::span<float> logits) {
 
 // Undoes the normalisation of features.
 void restore_units(std::span<float> features, const data::Encoding& encoding) {
-  for (size_t f = 0; f < encoding.center.size(); ++f)
-    features[f] = static_cast<float>(double{features[f]} * encoding.spread[f] + encoding.center[f]);
+  if (encoding.center.empty()) return;
+  const size_t shared = encoding.features_per_statistic();
+  for (size_t f = 0; f < features.size(); ++f)
+    features[f] = static_cast<float>(double{features[f]} * encoding.spread[f / shared] + encoding.center[f / shared]);
 }
 
 }  // namespace

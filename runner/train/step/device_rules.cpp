@@ -19,13 +19,6 @@ namespace tpu = backends::tpu;
 
 namespace {
 
-// Number of threads of one rank; ranks share the cores.
-int threads_of(const schema::Recipe& recipe) {
-  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
-  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
-  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
-}
-
 // Whether each rank has a core for its device in addition to the one for recording.
 bool has_core_for_device(const schema::Recipe& recipe) {
   return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
@@ -160,6 +153,12 @@ constexpr DeviceRules kRules[] = {
 static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 1);
 
 }  // namespace
+
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
 
 std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe) {
   return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(recipe.collective_timeout));

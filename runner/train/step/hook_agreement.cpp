@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/augment.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/step_hooks.h"
 #include "runner/train/step/trace_once.h"
@@ -46,6 +47,10 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Step
     found.push_back({"tpu.host_to_device_transfer_threads",
                      "tpu.host_to_device_transfer_threads prepares batches in parallel, but the hook's entry transform "
                      "processes samples sequentially in one Lua state; remove one of them"});
+  if (data::mixes(recipe.data.train.augment) && has(hooks, HookEntry::kTransform))
+    found.push_back({"data.train.augment",
+                     "data.train.augment has mixup, but the hook's entry transform would get samples that are mixed "
+                     "already; remove one of them"});
   if (!has(hooks, HookEntry::kTrain)) {
     if (rules.traces_graphs && !recipe.tpu.auto_mark_step)
       found.push_back({"tpu.auto_mark_step",

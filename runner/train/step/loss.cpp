@@ -23,7 +23,7 @@ Value ones(Value like) {
   return ops::full_like(like, 1.0);
 }
 
-// Bit-identical to nn.cross_entropy of hooks.
+// Bit-identical to nn.cross_entropy of hooks, as is soft_losses().
 Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions& options, double smoothing) {
   if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
   const auto constant = [&](double value) {
@@ -35,10 +35,21 @@ Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions
 
 // ---- losses of classes ----------------------------------------------------------------------------------------------
 
+Value soft_losses(Value logits, Value probabilities, Value class_weights, double smoothing) {
+  if (smoothing > 0)
+    probabilities =
+        ops::add(ops::mul(probabilities, 1 - smoothing), smoothing / static_cast<double>(logits.shape()[1]));
+  return ops::soft_cross_entropy(logits, probabilities, class_weights);
+}
+
 SampleLosses cross_entropy(const LossSpec& spec, Value logits, Value labels) {
   ops::CrossEntropyOptions options;
   if (spec.ignored_label) options.ignore_index = *spec.ignored_label;
   if (!spec.class_weights.empty()) options.class_weights = ops::vector(*logits.program, spec.class_weights);
+  if (is_float(labels.dtype())) {
+    const Value losses = soft_losses(logits, labels, options.class_weights, spec.label_smoothing);
+    return {losses, ones(losses)};
+  }
   const Value losses = smoothed_losses(logits, labels, options, spec.label_smoothing);
   const bool alike = !options.class_weights && !spec.ignored_label;
   return {losses, alike ? ones(losses) : ops::label_weights(labels, options)};

@@ -43,7 +43,9 @@ struct SampleLosses {
 
 // outputs: (B, N) f32; labels: (B) i64, or targets (B) or (B, K) f32. With targets, a sample's loss is the mean over
 // its targets. Weights are 1; for cross entropy they are the label's class weight, or 0 for the ignored label (mean
-// reduction of torch).
+// reduction of torch). Labels of cross entropy may also be probabilities of the classes, (B, N) f32. Then smoothing is
+// p · (1 − s) + s / N, class weights multiply the terms of their classes, and the weights of samples are 1, as in
+// torch.
 SampleLosses sample_losses(const LossSpec& spec, backends::Value outputs, backends::Value labels);
 
 }  // namespace runner::train

@@ -6,6 +6,7 @@
 
 #include "backends/ir/needed.h"
 #include "backends/ir/ops.h"
+#include "runner/data/augment.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/step_recorder.h"
@@ -34,7 +35,8 @@ Shape batched(int64_t batch, const Shape& sample) {
   return Shape(dims);
 }
 
-TensorType label_type(const data::Encoding& encoding, const data::BatchShape& batch) {
+TensorType label_type(const data::Encoding& encoding, const data::BatchShape& batch, bool is_mixed) {
+  if (is_mixed) return {DType::kF32, Shape{batch.samples, encoding.outputs}};
   if (encoding.has_token_labels()) return {DType::kI64, Shape{batch.samples, encoding.label_width(batch.length)}};
   if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch.samples}};
   return {DType::kF32, Shape{batch.samples, encoding.outputs}};
@@ -60,6 +62,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       encoding_(encoding),
       hooks_(hooks),
       loss_(loss_of(recipe.train, encoding)),
+      mixes_(data::mixes(recipe.data.train.augment)),
       inputs_(encoding.inputs()),
       buffers_of_optimizers_(optimizers.names.size()) {
   const auto refuse = [&](bool is_set, const char* key, const char* why) {
@@ -83,9 +86,10 @@ bool StepBuilder::varies(bool training) const {
          has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
 }
 
-void StepBuilder::declare_batch_inputs(Program& program, const std::optional<data::BatchShape>& batch) const {
+void StepBuilder::declare_batch_inputs(Program& program, const std::optional<data::BatchShape>& batch,
+                                       bool is_mixed) const {
   const int64_t size = batch ? batch->samples : 0;
-  const TensorType types[kBatchInputCount] = {label_type(encoding_, batch.value_or(data::BatchShape())),
+  const TensorType types[kBatchInputCount] = {label_type(encoding_, batch.value_or(data::BatchShape()), is_mixed),
                                               {DType::kF32, Shape{size}},
                                               {DType::kI64, Shape{size}},
                                               {DType::kI64, Shape{2}},
@@ -114,7 +118,7 @@ const StepBuilder::Prologue& StepBuilder::prologue(const ProgramInputs& declared
   if (!is_new) return prologue;
   Program& program = prologue.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
-  declare_batch_inputs(program, declared.batch);
+  declare_batch_inputs(program, declared.batch, declared.training && mixes_);
   if (declared.scalars) declare_scalars(program);
   for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
     const int32_t buffer = model_.parameters[id].buffer;
@@ -156,7 +160,7 @@ Program StepBuilder::begin_reduction(const Shard& shard, bool has_rows) const {
     for (int rank = 0; has_rows && rank < shard.size() && array.is_read_by_all(); ++rank)
       if (rank != shard.rank())
         program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), shard_type(array, shard));
-  declare_batch_inputs(program, std::nullopt);
+  declare_batch_inputs(program, std::nullopt, /*is_mixed=*/false);
   declare_scalars(program);
   return program;
 }
@@ -227,7 +231,7 @@ StepBuilder::Recorded StepBuilder::record(data::BatchShape batch, bool training,
 void StepBuilder::record_into(Recorded& recorded, data::BatchShape batch, bool training, const Read& read,
                               const std::optional<nn::CountedSamples>& counted) const {
   Program& program = recorded.program;
-  StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
+  StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training, .training = training});
   recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;
   recorded.loss_shape = 0;
   recorded.own_loss = false;

@@ -31,7 +31,8 @@ namespace runner::train {
 
 // Batch inputs of every Program, in order, after those of the model (data::Encoding::inputs()).
 enum BatchInput : int32_t {
-  kLabels,     // (B) i64; with a label per token (B, T) i64; or targets (B, K) f32
+  kLabels,     // (B) i64; with a label per token (B, T) i64; or targets (B, K) f32; of mixed samples, probabilities of
+               // the classes (B, N) f32
   kMask,       // (B) f32: 1, or 0 for a padding sample
   kSampleIds,  // (B) i64
   kRandomKey,  // (2) i64: {seed, epoch}
@@ -80,6 +81,7 @@ class StepBuilder {
     std::optional<data::BatchShape> batch;  // none: without a batch
     bool scalars = false;                   // those of the optimizer groups
     bool evaluates = false;  // parameters and buffers are those that evaluations use (DeviceLayout::evaluated_weights)
+    bool training = false;   // the batch is one for training, whose samples may be mixed
     auto operator<=>(const ProgramInputs&) const = default;
   };
   // Creates a Program with only its inputs and parameters.
@@ -180,7 +182,8 @@ class StepBuilder {
     std::vector<backends::ValueId> parameters, buffers;
   };
   const Prologue& prologue(const ProgramInputs& declared) const;
-  void declare_batch_inputs(backends::Program& program, const std::optional<data::BatchShape>& batch) const;
+  void declare_batch_inputs(backends::Program& program, const std::optional<data::BatchShape>& batch,
+                            bool is_mixed) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of(const LossSpec& spec, Value outputs, Value labels) const;
@@ -195,6 +198,7 @@ class StepBuilder {
   const data::Encoding& encoding_;
   StepHooks* const hooks_;
   const LossSpec loss_;
+  const bool mixes_;                             // whether samples of training are mixed (data::mixes())
   const std::vector<data::SampleInput> inputs_;  // of the model
   std::vector<std::vector<int32_t>> buffers_of_optimizers_;
   std::vector<int32_t> trained_buffers_;

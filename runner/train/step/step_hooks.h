@@ -29,7 +29,7 @@ struct StepInputs {
   nn::ForwardContext& forward;
   const nn::ModulePtr& model;
   Value features;                                  // first of forward.inputs: (B, …) f32; for text (B, T) i64
-  Value labels;                                    // (B) i64; for text (B, T) i64; or targets (B, K) f32
+  Value labels;                                    // as BatchInput::kLabels
   Value mask;                                      // (B) f32: 1, or 0 for a padding sample
   Value sample_ids;                                // (B) i64
   std::function<std::vector<double>(Value)> read;  // computes the elements of a value now, from the current arrays

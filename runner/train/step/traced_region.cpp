@@ -26,7 +26,7 @@ using backends::ValueId;
 TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
     : builder_(builder),
       options_(std::move(options)),
-      frame_(builder.begin(program_, {.batch = options_.batch})),
+      frame_(builder.begin(program_, {.batch = options_.batch, .training = options_.training})),
       step_(builder, program_, frame_.arrays),
       unreduced_(step_.gradients.size()),
       reached_(options_.reached),

@@ -40,7 +40,7 @@ class TableWriter {
 
   // Adds an entry and the entries of its template.
   void add(Entry entry, const std::string& section, bool inherits) {
-    if (!section.empty()) entry.parent = section;
+    if (!section.empty()) entry.parent = entry.parent.empty() ? section : section + "." + entry.parent;
     const int order = static_cast<int>(rows_.size());
     const std::string path = entry.path() + (entry.is_list ? "[]" : "");
     rows_.emplace(std::tuple(entry.parent, entry.name, order), Row{entry, inherits, order});
