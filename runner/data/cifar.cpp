@@ -73,7 +73,43 @@ void take_records(const std::string& file, std::string_view bytes, const Cifar& 
   }
 }
 
+// Black images that stand for files that do not exist yet.
+class PlannedImages : public SampleSource {
+ public:
+  void read(int64_t /*row*/, std::span<float> out) const override { std::ranges::fill(out, 0.0F); }
+  void hash(std::span<const int32_t> /*rows*/, Sha256& /*hash*/) const override {}
+};
+
+// The labels of `storage.classes`, unless they are not read.
+void finish_labels(Storage& storage, const schema::DatasetSpec& spec, const ReadOptions& options) {
+  if (!options.reads_labels()) {
+    storage.classes = {};
+    return;
+  }
+  RUN_CHECK(options.labels != LabelsAs::kTargets, ErrorKind::kData,
+            "{}: the labels are classes, but the loss needs numbers{}", spec.path,
+            options.remedy("; use train.loss: cross_entropy", ""));
+  storage.label_kind = LabelKind::kClass;
+  for (const int64_t label : storage.classes) ++storage.label_counts[label];
+  storage.outputs = std::ssize(storage.label_counts);
+}
+
+Storage planned_cifar(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  const bool is_coarse = spec.cifar_label == schema::CifarLabel::kCoarse;
+  Storage storage;
+  storage.feature_shape = backends::Shape{3, 32, 32};
+  storage.samples = *spec.planned_samples;
+  storage.source = std::make_shared<const PlannedImages>();
+  const int64_t classes = is_coarse ? kCifar100.coarse_classes : *spec.classes;
+  for (int64_t i = 0; i < storage.samples; ++i) storage.classes.push_back(i % classes);
+  storage.warnings.push_back(
+      fmt::format("{} does not exist; planned for {} samples by planned_samples", spec.path, storage.samples));
+  finish_labels(storage, spec, options);
+  return storage;
+}
+
 Storage read_cifar(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  if (spec.planned_samples) return planned_cifar(spec, options);
   const std::vector<std::string> files = files_at(spec.path);
   std::vector<std::string> contents;
   for (const std::string& file : files) contents.push_back(formats::InputFile(file).read_rest(kMostBytes));
@@ -93,16 +129,7 @@ Storage read_cifar(const schema::DatasetSpec& spec, const ReadOptions& options) 
   RUN_CHECK(storage.samples <= INT32_MAX, ErrorKind::kData, "{}: {} samples, expected at most {}", spec.path,
             storage.samples, INT32_MAX);
   storage.source = std::make_shared<const ByteImages>(storage.feature_shape, std::move(images));
-  if (!options.reads_labels()) {
-    storage.classes = {};
-    return storage;
-  }
-  RUN_CHECK(options.labels != LabelsAs::kTargets, ErrorKind::kData,
-            "{}: the labels are classes, but the loss needs numbers{}", spec.path,
-            options.remedy("; use train.loss: cross_entropy", ""));
-  storage.label_kind = LabelKind::kClass;
-  for (const int64_t label : storage.classes) ++storage.label_counts[label];
-  storage.outputs = std::ssize(storage.label_counts);
+  finish_labels(storage, spec, options);
   return storage;
 }
 

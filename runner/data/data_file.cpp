@@ -43,6 +43,11 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 
 }  // namespace
 
+bool has_files(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) || !matches_of(path).empty();
+}
+
 std::vector<std::string> files_at(const std::string& path) {
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(path, ignored);
@@ -69,7 +74,8 @@ std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::strin
   for (const Source& source : sources) {
     const std::string& path = source.path_in(spec);
     if (path.empty() || (source.contents == Contents::kLabels && spec.reconstructs)) continue;
-    for (const std::string& file : has_many_files(spec.format) ? files_at(path) : std::vector{path})
+    const bool lists = has_many_files(spec.format) && !spec.planned_samples;
+    for (const std::string& file : lists ? files_at(path) : std::vector{path})
       files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), file, stamp_of(file), 0});
   }
   return files;

@@ -33,6 +33,9 @@ struct DataFile {
   int64_t rows = 0;       // without a header, with rows that were dropped; for a text, samples
 };
 
+// Whether a file, a folder, or a file that matches the pattern exists.
+bool has_files(const std::string& path);
+
 // Returns the files at a path, sorted: those of a folder and its folders without hidden ones, those that match a
 // pattern with *, ? or [, or the path itself. Throws Error(kData) if a folder or pattern has no files.
 std::vector<std::string> files_at(const std::string& path);

@@ -473,8 +473,7 @@ void check_probabilities(const Dataset& set, schema::Loss loss, const ReadOption
 Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe, WithoutFiles without) {
   const schema::TrainSpec& train = recipe.train;
   schema::DataSpec spec = recipe.data;
-  std::error_code ignored;
-  if (without == WithoutFiles::kFail || std::filesystem::exists(spec.train.path, ignored)) {
+  if (without == WithoutFiles::kFail || has_files(spec.train.path)) {
     spec.train.planned_samples.reset();
     if (spec.eval) spec.eval->planned_samples.reset();
   }

@@ -125,6 +125,13 @@ void check_text_file(const CheckContext& c, const std::string& path) {
             "set tokens to a tokenizer, or remove it");
 }
 
+void check_planned_images(const CheckContext& c, const std::string& path) {
+  const std::string classes = path + ".classes";
+  if (c.settings.text(path + ".format") == "cifar" && c.has(path + ".planned_samples") && !c.has(classes))
+    c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing, which planned_samples needs", classes),
+            "10 for CIFAR-10 or 100 for CIFAR-100");
+}
+
 // Both sections are planned without their files, or neither.
 void check_planned(const CheckContext& c) {
   constexpr std::string_view kEval = "data.eval.planned_samples";
@@ -313,6 +320,7 @@ void check_dataset(const CheckContext& c, const std::string& path) {
   check_texts(c, path);
   check_arrays(c, path);
   check_text_file(c, path);
+  check_planned_images(c, path);
   check_augmentation(c, path);
 }
 
