@@ -455,6 +455,9 @@ class Table {
         options.ignore_index = 1;
         return ops::smoothed_cross_entropy(x[0], x[1], options, x[2], x[3]);
       });
+      const OpInput probabilities{{dtype, shape}, 0, 1}, of_classes{{dtype, Shape{shape[1]}}, 0, 2};
+      add("soft_cross_entropy", {logits, probabilities, of_classes},
+          [](In x) { return ops::soft_cross_entropy(x[0], x[1], x[2]); });
       const OpInput any_labels{{DType::kI64, Shape{shape[0]}}, -1, static_cast<double>(shape[1]) + 1};
       add("label_rank", {logits, any_labels}, [](In x) { return ops::label_rank(x[0], x[1]); });
       add("mse", {logits, target}, [](In x) { return ops::mse(x[0], x[1]); });

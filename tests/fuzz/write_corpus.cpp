@@ -84,7 +84,10 @@ void write_idx(Corpus corpus) {
 void write_cifar(Corpus corpus) {
   const std::string image(3072, 'x');
   corpus.add("\1" + image + "\2" + image);
+  corpus.add("\t" + std::string(3072, '\xff'));
+  corpus.add("\1\2" + image + "\3\x63" + image);
   corpus.add(gzip("\1\2" + image));
+  corpus.add(gzip("\1" + image + "\1" + image + "\1" + image));
 }
 
 void write_safetensors(Corpus corpus) {

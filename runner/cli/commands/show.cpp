@@ -145,7 +145,6 @@ const Command kShowCommand{
     .examples =
         "runner show @last\n"
         "runner show @last --recipe\n"
-        "runner show @last --samples samples.png\n"
         "runner show on-tpu --metrics-report",
     .other_names = "info inspect status",
     .has_json = true,
