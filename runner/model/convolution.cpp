@@ -1,6 +1,8 @@
 #include "runner/model/convolution.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,7 +63,8 @@ class Conv : public Module {
   Conv(ConvOptions options, bool is_transposed) : options_(std::move(options)), is_transposed_(is_transposed) {
     const ConvOptions& o = options_;
     RUN_CHECK(o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0, ErrorKind::kRun,
-              "expected groups that divide {} and {} channels, got {}", o.in, o.out, o.groups);
+              "{}: expected groups that divide {} and {} channels, got {}", is_transposed ? "conv_transpose" : "conv",
+              o.in, o.out, o.groups);
     windows_of(o);  // checks
   }
 
@@ -122,7 +125,8 @@ class Pool : public Module {
       : pools_(std::move(pools)), is_max_(is_max), count_padding_(count_padding) {
     for (const Pooling& pool : pools_)
       RUN_CHECK(pool.padding <= pool.most_padding(), ErrorKind::kRun,
-                "expected a padding of at most half of the window, {}, got {}", pool.most_padding(), pool.padding);
+                "{}: expected a padding of at most half of the window, {}, got {}", is_max ? "max_pool" : "avg_pool",
+                pool.most_padding(), pool.padding);
   }
 
   Value record(ForwardContext&, Value x) const override {
@@ -239,9 +243,9 @@ std::vector<Window> windows_of(const ConvOptions& options) {
         .size = options.kernel[i], .stride = at(options.stride, i, 1), .dilation = at(options.dilation, i, 1)};
     const int64_t more = at(options.output_padding, i, 0);
     RUN_CHECK(!options.same || window.stride == 1, ErrorKind::kRun,
-              "padding same cannot be used with a stride of {}; give the padding as a number", window.stride);
-    RUN_CHECK(more < window.stride, ErrorKind::kRun, "expected an output padding below the stride {}, got {}",
-              window.stride, more);
+              "conv: padding same cannot be used with a stride of {}; give the padding as a number", window.stride);
+    RUN_CHECK(more < window.stride, ErrorKind::kRun,
+              "conv_transpose: expected an output padding below the stride {}, got {}", window.stride, more);
     const int64_t padding = options.same ? window.extent() - 1 : 2 * at(options.padding, i, 0);
     window.before = padding / 2;
     window.after = padding - window.before;
@@ -263,7 +267,7 @@ Value transposed_convolved(Value x, Value weight, const ConvOptions& options) {
     const int64_t size = (n - 1) * window.stride + window.extent() + at(options.output_padding, i, 0);
     sizes.push_back(size - window.before - window.after);
     RUN_CHECK(sizes.back() > 0, ErrorKind::kRun,
-              "a padding of {} leaves none of the {} elements of a transposed convolution of {}", window.before, size,
+              "conv_transpose: a padding of {} leaves none of the {} elements made of {}", window.before, size,
               x.type());
   }
   return ops::conv_transpose(x, weight, windows, sizes, options.groups);
