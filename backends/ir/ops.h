@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backends/ir/program.h"
 #include "backends/ir/windows.h"
@@ -218,8 +219,11 @@ Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding = tru
 Value adaptive_avg_pool(Value x, std::span<const int64_t> sizes);
 Value adaptive_max_pool(Value x, std::span<const int64_t> sizes);
 struct UpsampleOptions {
-  bool linear = false;         // else the nearest element: element i of `size` is element ⌊i n / size⌋ of n
+  bool linear = false;         // else the nearest element: element i of `size` is element ⌊i n / size⌋ of n, in f32
   bool align_corners = false;  // of linear: the first and last elements stay; else elements are areas
+  // For each axis what stands for size / n, as PyTorch's scale_factor: size is ⌊n · factor⌋, so they may differ. Empty:
+  // size / n. align_corners does not use it.
+  std::vector<double> factors = {};
 };
 // x: (B, C, S…) floats -> (B, C, sizes…), as torch.nn.functional.interpolate.
 Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& options = {});

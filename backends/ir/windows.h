@@ -59,6 +59,8 @@ struct Pooling {
   int64_t size = 1, stride = 1, padding = 0, dilation = 1;
   bool ceil_mode = false;
 
+  // PyTorch refuses more padding than half of the window, without its dilation.
+  int64_t most_padding() const { return size / 2; }
   // On an axis of n elements; `after` includes what ceil_mode adds.
   Window on(int64_t n) const;
 };

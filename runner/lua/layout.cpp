@@ -70,7 +70,15 @@ int reshape(lua_State* state) {
 
 int flatten(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::flatten(x));
+  if (lua_isnoneornil(state, 2)) return push_tensor(state, ops::flatten(x));
+  const int64_t first = axis_of(state, 2, x);
+  const Shape shape = x.shape();
+  const auto kept = static_cast<size_t>(first < 0 ? first + shape.rank() : first);
+  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().begin() + static_cast<std::ptrdiff_t>(kept));
+  int64_t rest = 1;
+  for (const int64_t size : shape.dims().subspan(kept)) rest *= size;
+  dims.push_back(rest);
+  return push_tensor(state, ops::reshape(x, Shape(dims)));
 }
 
 int transpose(lua_State* state) {

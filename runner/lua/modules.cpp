@@ -15,6 +15,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/attention.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/convolution.h"
 #include "runner/lua/document.h"
 #include "runner/lua/lua_module.h"
 #include "runner/lua/recording.h"
@@ -35,13 +36,6 @@ nn::ModulePtr* module_test(lua_State* state, int module_field) {
 }
 
 // ---- constructors --------------------------------------------------------------------------------------------------
-
-// Pushes the result of a constructor.
-int push_made(lua_State* state, nn::ModulePtr module) {
-  module->set_made_at(line_of_caller(state));
-  push_module(state, std::move(module));
-  return 1;
-}
 
 int64_t size_argument(lua_State* state, int module_field) {
   const int64_t size = integer_argument(state, module_field);
@@ -232,6 +226,42 @@ constexpr ModuleFunction kModules[] = {
      "The same for (B, C, H, W)."},
     {"GroupNorm", bound<group_norm_module>, "nn.GroupNorm(groups, channels [, {eps, affine}])",
      "Normalization of each group of channels of a sample, with weight and bias."},
+    {"Conv1d", bound<constructors::conv<1>>,
+     "nn.Conv1d(inputs, outputs, kernel [, {stride, padding, dilation, groups, bias}])",
+     "Convolution of (B, inputs, L); weight (outputs, inputs / groups, kernel) and bias, initialised like torch's; "
+     "padding: a number, \"same\" or \"valid\"."},
+    {"Conv2d", bound<constructors::conv<2>>,
+     "nn.Conv2d(inputs, outputs, kernel [, {stride, padding, dilation, groups, bias}])",
+     "The same for (B, inputs, H, W); weight (outputs, inputs / groups, kernel, kernel)."},
+    {"ConvTranspose1d", bound<constructors::conv_transpose<1>>,
+     "nn.ConvTranspose1d(inputs, outputs, kernel [, {stride, padding, output_padding, dilation, groups, bias}])",
+     "Transposed convolution of (B, inputs, L); weight (inputs, outputs / groups, kernel) and bias; output_padding is "
+     "below the stride."},
+    {"ConvTranspose2d", bound<constructors::conv_transpose<2>>,
+     "nn.ConvTranspose2d(inputs, outputs, kernel [, {stride, padding, output_padding, dilation, groups, bias}])",
+     "The same for (B, inputs, H, W); weight (inputs, outputs / groups, kernel, kernel)."},
+    {"MaxPool1d", bound<constructors::max_pool<1>>,
+     "nn.MaxPool1d(kernel [, {stride = kernel, padding, dilation, ceil_mode}])",
+     "Maximum of each window of (B, C, L)."},
+    {"MaxPool2d", bound<constructors::max_pool<2>>,
+     "nn.MaxPool2d(kernel [, {stride = kernel, padding, dilation, ceil_mode}])", "The same for (B, C, H, W)."},
+    {"AvgPool1d", bound<constructors::avg_pool<1>>,
+     "nn.AvgPool1d(kernel [, {stride = kernel, padding, ceil_mode, count_include_pad = true}])",
+     "Mean of each window of (B, C, L)."},
+    {"AvgPool2d", bound<constructors::avg_pool<2>>,
+     "nn.AvgPool2d(kernel [, {stride = kernel, padding, ceil_mode, count_include_pad = true}])",
+     "The same for (B, C, H, W)."},
+    {"AdaptiveAvgPool1d", bound<constructors::adaptive_avg_pool<1>>, "nn.AdaptiveAvgPool1d(size)",
+     "Means of parts of an axis, to (B, C, size)."},
+    {"AdaptiveAvgPool2d", bound<constructors::adaptive_avg_pool<2>>, "nn.AdaptiveAvgPool2d(size)",
+     "The same, to (B, C, size, size)."},
+    {"AdaptiveMaxPool1d", bound<constructors::adaptive_max_pool<1>>, "nn.AdaptiveMaxPool1d(size)",
+     "Maxima of parts of an axis, to (B, C, size)."},
+    {"AdaptiveMaxPool2d", bound<constructors::adaptive_max_pool<2>>, "nn.AdaptiveMaxPool2d(size)",
+     "The same, to (B, C, size, size)."},
+    {"Upsample", bound<constructors::upsample>, "nn.Upsample{size or scale_factor, mode = \"nearest\", align_corners}",
+     "Changes the size of (B, C, L) or (B, C, H, W); modes nearest, linear for (B, C, L), and bilinear for (B, C, H, "
+     "W)."},
     {"MultiheadAttention", bound<multihead_attention>,
      "nn.MultiheadAttention(width, heads [, {dropout = 0, bias = true}])",
      "attention(query, key, value [, {key_padding_mask, attn_mask, is_causal}]) of sequences (B, T, width)."},
@@ -439,10 +469,25 @@ int collect_module(lua_State* state) {
   return 0;
 }
 
-int missing_constructor(lua_State* state) {
-  std::vector<std::string> names = names_of(kModules);
+bool is_function(const TensorFunction& row) {
+  return row.is_function;
+}
+
+std::vector<std::string> function_names() {
+  std::vector<std::string> names;
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
+  return names;
+}
+
+int missing_function(lua_State* state) {
+  fail_unknown("nn.functional has no", key_argument(state, "nn.functional"), function_names(),
+               "docs/lua.md lists its entries");
+}
+
+int missing_constructor(lua_State* state) {
+  std::vector<std::string> names = names_of(kModules);
+  for (std::string& name : function_names()) names.push_back(std::move(name));
   fail_unknown("nn has no", key_argument(state, "nn"), names, "docs/lua.md lists its entries");
 }
 
@@ -456,6 +501,12 @@ void push_module(lua_State* state, nn::ModulePtr module) {
   void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 0);
   new (place) nn::ModulePtr(std::move(module));
   luaL_setmetatable(state, kModuleName);
+}
+
+int push_made(lua_State* state, nn::ModulePtr module) {
+  module->set_made_at(line_of_caller(state));
+  push_module(state, std::move(module));
+  return 1;
 }
 
 bool is_module(lua_State* state, int module_field) {
@@ -492,7 +543,11 @@ void open_modules(lua_State* state) {
 int open_nn(lua_State* state) {
   lua_newtable(state);
   set_functions(state, kModules);
-  set_functions(state, tensor_functions(), [](const TensorFunction& row) { return row.is_function; });
+  set_functions(state, tensor_functions(), is_function);
+  lua_newtable(state);
+  set_functions(state, tensor_functions(), is_function);
+  open_library(state, "nn.functional", bound<missing_function>);
+  lua_setfield(state, -2, "functional");
   return open_library(state, "nn", bound<missing_constructor>);
 }
 

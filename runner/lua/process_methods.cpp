@@ -189,7 +189,7 @@ constexpr AcceleratorMethod kProcessMethods[] = {
     {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, the work on one batch of an optimizer step."},
     {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f without all-reducing its gradients."},
     {"autocast", bound<autocast>, "acc:autocast(f [, {enabled = false}])",
-     "Runs f with matrix products in the recipe's mixed precision, or in f32."},
+     "Runs f with matrix products and convolutions in the recipe's mixed precision, or in f32."},
     {"join", bound<join>, "acc:join({even_batches = true or false}, f)",
      "Runs f with another even_batches: whether the last batches of an epoch are padded to equal sizes on all "
      "processes."},

@@ -71,6 +71,27 @@ int batch_norm(lua_State* state);
 // (x, groups [, {weight, bias, eps}])
 int group_norm(lua_State* state);
 
+// Convolution and pooling of x (B, C, L) or (B, C, H, W), with one or two spatial axes: torch.nn.functional's.
+// (x, weight [, {bias, stride, padding, dilation, groups}])
+template <int axes>
+int conv(lua_State* state);
+// (x, weight [, {bias, stride, padding, output_padding, dilation, groups}])
+template <int axes>
+int conv_transpose(lua_State* state);
+// (x, kernel [, {stride, padding, dilation, ceil_mode}])
+template <int axes>
+int max_pool(lua_State* state);
+// (x, kernel [, {stride, padding, ceil_mode, count_include_pad}])
+template <int axes>
+int avg_pool(lua_State* state);
+// (x, size)
+template <int axes>
+int adaptive_avg_pool(lua_State* state);
+template <int axes>
+int adaptive_max_pool(lua_State* state);
+// (x, {size or scale_factor, mode, align_corners})
+int interpolate(lua_State* state);
+
 }  // namespace functions
 
 // Queries of a tensor: its shape and dtype, and its values, which are computed on demand.

@@ -113,8 +113,9 @@ class StackBuilder {
                          .padding = padding.empty() ? 0 : padding[i],
                          .dilation = dilation.empty() ? 1 : dilation[i],
                          .ceil_mode = layer.ceil_mode.value_or(false)};
-      RUN_CHECK(2 * pool.padding <= pool.size, ErrorKind::kRecipe,
-                "{}: padding must be at most half of the window, {}, got {}", place_, pool.size / 2, pool.padding);
+      RUN_CHECK(pool.padding <= pool.most_padding(), ErrorKind::kRecipe,
+                "{}: padding must be at most half of the window, {}, got {}", place_, pool.most_padding(),
+                pool.padding);
       windows.push_back(pool.on(shape_[static_cast<int>(1 + i)]));
       pools.push_back(pool);
     }

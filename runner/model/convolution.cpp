@@ -1,6 +1,8 @@
 #include "runner/model/convolution.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,24 +21,27 @@ int64_t at(const Sizes& sizes, size_t axis, int64_t otherwise) {
   return sizes.empty() ? otherwise : sizes[axis];
 }
 
-void check_axes(const Sizes& sizes, size_t axes, std::string_view name) {
-  RUN_CHECK(sizes.empty() || sizes.size() == axes, ErrorKind::kRun, "expected {} with {} elements, got ({})", name,
-            axes, fmt::join(sizes, ", "));
+// One number for each axis, of a list that may have one for all of them.
+template <class Number>
+std::vector<Number> for_each_axis(const std::vector<Number>& numbers, size_t axes, Value x) {
+  RUN_CHECK(numbers.size() == 1 || numbers.size() == axes, ErrorKind::kRun,
+            "upsample: expected a size or factor for each spatial axis of {}, got {}", x.type(), numbers.size());
+  return numbers.size() == 1 ? std::vector<Number>(axes, numbers[0]) : numbers;
 }
 
-int64_t product(const Sizes& sizes) {
-  int64_t all = 1;
-  for (const int64_t size : sizes) all *= size;
-  return all;
+// "(B, 3, H, W)"
+std::string shape_text(int64_t channels, size_t axes) {
+  return fmt::format("(B, {}, {})", channels, axes == 1 ? "L" : "H, W");
 }
 
 // "3", or "{3, 5}" for sizes that differ.
-std::string sizes_text(const Sizes& sizes) {
-  const bool is_one = std::ranges::all_of(sizes, [&](int64_t size) { return size == sizes.front(); });
+template <class Number>
+std::string sizes_text(const std::vector<Number>& sizes) {
+  const bool is_one = std::ranges::all_of(sizes, [&](Number size) { return size == sizes.front(); });
   return is_one ? fmt::format("{}", sizes.front()) : fmt::format("{{{}}}", fmt::join(sizes, ", "));
 }
 
-// ", {stride = 2, padding = 1}": options that are not the defaults.
+// "{stride = 2, padding = 1}": options that are not the defaults.
 class OptionsText {
  public:
   void add(std::string_view name, const Sizes& sizes, int64_t usual) {
@@ -44,9 +49,10 @@ class OptionsText {
     if (!std::ranges::all_of(sizes, is_usual)) add(name, sizes_text(sizes));
   }
   void add(std::string_view name, const std::string& value) {
-    text_ += fmt::format("{}{} = {}", text_.empty() ? ", {" : ", ", name, value);
+    text_ += fmt::format("{}{} = {}", text_.empty() ? "{" : ", ", name, value);
   }
   std::string text() const { return text_.empty() ? "" : text_ + "}"; }
+  std::string after_arguments() const { return text_.empty() ? "" : ", " + text(); }
 
  private:
   std::string text_;
@@ -57,21 +63,26 @@ class Conv : public Module {
   Conv(ConvOptions options, bool is_transposed) : options_(std::move(options)), is_transposed_(is_transposed) {
     const ConvOptions& o = options_;
     RUN_CHECK(o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0, ErrorKind::kRun,
-              "expected groups that divide {} and {} channels, got {}", o.in, o.out, o.groups);
+              "{}: expected groups that divide {} and {} channels, got {}", is_transposed ? "conv_transpose" : "conv",
+              o.in, o.out, o.groups);
     windows_of(o);  // checks
   }
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     const ConvOptions& o = options_;
     std::vector<int64_t> dims{is_transposed_ ? o.in : o.out, (is_transposed_ ? o.out : o.in) / o.groups};
-    for (const int64_t size : o.kernel) dims.push_back(size);
-    const auto fan_in = static_cast<double>(dims[1] * product(o.kernel));
+    dims.insert(dims.end(), o.kernel.begin(), o.kernel.end());
+    const Shape shape(dims);
+    const auto fan_in = static_cast<double>(shape.elements() / shape[0]);
     const Initialiser uniform{Initialiser::Kind::kUniform, 1 / std::sqrt(fan_in)};
-    weight_ = parameters.add(prefix + "weight", Shape(dims), o.weight.value_or(uniform));
+    weight_ = parameters.add(prefix + "weight", shape, o.weight.value_or(uniform));
     if (o.bias) bias_ = parameters.add(prefix + "bias", Shape{o.out}, uniform, ParameterRole::kBias);
   }
 
   Value record(ForwardContext& context, Value x) const override {
+    const size_t axes = options_.kernel.size();
+    RUN_CHECK(x.shape().rank() == 2 + std::ssize(options_.kernel) && x.shape()[1] == options_.in && is_float(x.dtype()),
+              ErrorKind::kRun, "expected a tensor of floats {}, got {}", shape_text(options_.in, axes), x.type());
     const auto operand = [&](Value value) { return context.autocast.operand(backends::Op::kConv, value); };
     const Value weight = operand(context.parameter(weight_));
     const Value y =
@@ -99,7 +110,7 @@ class Conv : public Module {
     options.add("dilation", o.dilation, 1);
     if (o.groups > 1) options.add("groups", std::to_string(o.groups));
     if (!o.bias) options.add("bias", "false");
-    return fmt::format("{}({}, {}, {}{})", type(), o.in, o.out, sizes_text(o.kernel), options.text());
+    return fmt::format("{}({}, {}, {}{})", type(), o.in, o.out, sizes_text(o.kernel), options.after_arguments());
   }
 
  private:
@@ -111,7 +122,12 @@ class Conv : public Module {
 class Pool : public Module {
  public:
   Pool(std::vector<Pooling> pools, bool is_max, bool count_padding)
-      : pools_(std::move(pools)), is_max_(is_max), count_padding_(count_padding) {}
+      : pools_(std::move(pools)), is_max_(is_max), count_padding_(count_padding) {
+    for (const Pooling& pool : pools_)
+      RUN_CHECK(pool.padding <= pool.most_padding(), ErrorKind::kRun,
+                "{}: expected a padding of at most half of the window, {}, got {}", is_max ? "max_pool" : "avg_pool",
+                pool.most_padding(), pool.padding);
+  }
 
   Value record(ForwardContext&, Value x) const override {
     return is_max_ ? ops::max_pool(x, pools_) : ops::avg_pool(x, pools_, count_padding_);
@@ -135,7 +151,7 @@ class Pool : public Module {
     options.add("dilation", dilation, 1);
     if (pools_.front().ceil_mode) options.add("ceil_mode", "true");
     if (!is_max_ && !count_padding_) options.add("count_include_pad", "false");
-    return fmt::format("{}({}{})", type(), sizes_text(size), options.text());
+    return fmt::format("{}({}{})", type(), sizes_text(size), options.after_arguments());
   }
 
  private:
@@ -176,20 +192,26 @@ class GlobalAvgPool : public Module {
 
 class Upsample : public Module {
  public:
-  Upsample(Sizes sizes, std::vector<double> factors, const ops::UpsampleOptions& options)
-      : sizes_(std::move(sizes)), factors_(std::move(factors)), options_(options) {}
+  explicit Upsample(UpsampleOptions options) : options_(std::move(options)) {}
 
-  Value record(ForwardContext&, Value x) const override {
-    return ops::upsample(x, sizes_.empty() ? upsampled_sizes(x.shape(), factors_) : sizes_, options_);
-  }
+  Value record(ForwardContext&, Value x) const override { return upsampled(x, options_); }
 
   std::string_view type() const override { return "nn.Upsample"; }
-  std::string text() const override { return "nn.Upsample(…)"; }
+  std::string text() const override {
+    const UpsampleOptions& o = options_;
+    OptionsText options;
+    if (o.sizes.empty())
+      options.add("scale_factor", sizes_text(o.factors));
+    else
+      options.add("size", sizes_text(o.sizes));
+    if (o.mode != Interpolation::kNearest)
+      options.add("mode", o.mode == Interpolation::kLinear ? "\"linear\"" : "\"bilinear\"");
+    if (o.align_corners) options.add("align_corners", "true");
+    return fmt::format("nn.Upsample({})", options.text());
+  }
 
  private:
-  const Sizes sizes_;
-  const std::vector<double> factors_;
-  const ops::UpsampleOptions options_;
+  const UpsampleOptions options_;
 };
 
 class OverChannels : public Module {
@@ -213,18 +235,17 @@ class OverChannels : public Module {
 
 std::vector<Window> windows_of(const ConvOptions& options) {
   const size_t axes = options.kernel.size();
-  check_axes(options.stride, axes, "a stride");
-  check_axes(options.dilation, axes, "a dilation");
-  check_axes(options.padding, axes, "a padding");
-  check_axes(options.output_padding, axes, "an output padding");
+  for (const Sizes& sizes : {options.stride, options.dilation, options.padding, options.output_padding})
+    RUN_ASSERT(sizes.empty() || sizes.size() == axes);
   std::vector<Window> windows;
   for (size_t i = 0; i < axes; ++i) {
     Window window{
         .size = options.kernel[i], .stride = at(options.stride, i, 1), .dilation = at(options.dilation, i, 1)};
-    RUN_CHECK(window.size > 0 && window.stride > 0 && window.dilation > 0 && at(options.padding, i, 0) >= 0,
-              ErrorKind::kRun, "expected sizes of at least 1 and a padding of at least 0");
+    const int64_t more = at(options.output_padding, i, 0);
     RUN_CHECK(!options.same || window.stride == 1, ErrorKind::kRun,
-              "padding same cannot be used with a stride of {}; give the padding as a number", window.stride);
+              "conv: padding same cannot be used with a stride of {}; give the padding as a number", window.stride);
+    RUN_CHECK(more < window.stride, ErrorKind::kRun,
+              "conv_transpose: expected an output padding below the stride {}, got {}", window.stride, more);
     const int64_t padding = options.same ? window.extent() - 1 : 2 * at(options.padding, i, 0);
     window.before = padding / 2;
     window.after = padding - window.before;
@@ -233,31 +254,23 @@ std::vector<Window> windows_of(const ConvOptions& options) {
   return windows;
 }
 
-Sizes transposed_sizes(const ConvOptions& options, std::span<const int64_t> sizes) {
-  const std::vector<Window> windows = windows_of(options);
-  RUN_CHECK(sizes.size() == windows.size(), ErrorKind::kRun, "expected a tensor with {} spatial axes, got {}",
-            windows.size(), sizes.size());
-  Sizes made;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    const Window& window = windows[i];
-    const int64_t more = at(options.output_padding, i, 0);
-    RUN_CHECK(more >= 0 && more < window.stride, ErrorKind::kRun,
-              "expected an output padding below the stride {}, got {}", window.stride, more);
-    made.push_back((sizes[i] - 1) * window.stride + window.extent() - window.before - window.after + more);
-    RUN_CHECK(made.back() > 0, ErrorKind::kRun, "the result would have {} elements along axis {}", made.back(), 2 + i);
-  }
-  return made;
-}
-
 Value convolved(Value x, Value weight, const ConvOptions& options) {
   return ops::conv(x, weight, windows_of(options), options.groups);
 }
 
 Value transposed_convolved(Value x, Value weight, const ConvOptions& options) {
-  const Shape shape = x.shape();
-  RUN_CHECK(shape.rank() > 2, ErrorKind::kRun, "conv_transpose: expected (B, C, …), got {}", x.type());
-  return ops::conv_transpose(x, weight, windows_of(options), transposed_sizes(options, shape.dims().subspan(2)),
-                             options.groups);
+  const std::vector<Window> windows = windows_of(options);
+  Sizes sizes;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const Window& window = windows[i];
+    const int64_t n = x.shape()[static_cast<int>(2 + i)];
+    const int64_t size = (n - 1) * window.stride + window.extent() + at(options.output_padding, i, 0);
+    sizes.push_back(size - window.before - window.after);
+    RUN_CHECK(sizes.back() > 0, ErrorKind::kRun,
+              "conv_transpose: a padding of {} leaves none of the {} elements made of {}", window.before, size,
+              x.type());
+  }
+  return ops::conv_transpose(x, weight, windows, sizes, options.groups);
 }
 
 Value with_channel_bias(Value y, Value bias) {
@@ -266,13 +279,26 @@ Value with_channel_bias(Value y, Value bias) {
   return ops::add(y, ops::reshape(bias, Shape(dims)));
 }
 
-Sizes upsampled_sizes(const Shape& shape, std::span<const double> factors) {
-  RUN_CHECK(shape.rank() == 2 + std::ssize(factors), ErrorKind::kRun,
-            "upsample: expected a tensor with {} spatial axes, got {}", factors.size(), shape.to_string());
+Value upsampled(Value x, const UpsampleOptions& options) {
+  const int rank = x.shape().rank();
+  const bool is_linear = options.mode == Interpolation::kLinear, is_bilinear = options.mode == Interpolation::kBilinear;
+  RUN_CHECK((rank == 3 && !is_bilinear) || (rank == 4 && !is_linear), ErrorKind::kRun, "upsample: expected {}, got {}",
+            is_linear     ? "a tensor (B, C, L) for the mode linear"
+            : is_bilinear ? "a tensor (B, C, H, W) for the mode bilinear"
+                          : "a tensor (B, C, L) or (B, C, H, W)",
+            x.type());
+  const auto axes = static_cast<size_t>(rank - 2);
+  ops::UpsampleOptions by{.linear = is_linear || is_bilinear, .align_corners = options.align_corners};
+  if (!options.sizes.empty()) return ops::upsample(x, for_each_axis(options.sizes, axes, x), by);
+  by.factors = for_each_axis(options.factors, axes, x);
   Sizes sizes;
-  for (size_t i = 0; i < factors.size(); ++i)
-    sizes.push_back(static_cast<int64_t>(static_cast<double>(shape[static_cast<int>(2 + i)]) * factors[i]));
-  return sizes;
+  for (size_t i = 0; i < axes; ++i) {
+    const double size = std::floor(static_cast<double>(x.shape()[static_cast<int>(2 + i)]) * by.factors[i]);
+    RUN_CHECK(size >= 1 && size <= INT32_MAX, ErrorKind::kRun, "upsample: a factor of {} would make {} elements of {}",
+              by.factors[i], size, x.type());
+    sizes.push_back(static_cast<int64_t>(size));
+  }
+  return ops::upsample(x, sizes, by);
 }
 
 Value with_channels(Value x) {
@@ -304,8 +330,8 @@ ModulePtr adaptive_max_pool(Sizes sizes) {
 ModulePtr global_avg_pool() {
   return std::make_shared<GlobalAvgPool>();
 }
-ModulePtr upsample(Sizes sizes, std::vector<double> factors, const ops::UpsampleOptions& options) {
-  return std::make_shared<Upsample>(std::move(sizes), std::move(factors), options);
+ModulePtr upsample(const UpsampleOptions& options) {
+  return std::make_shared<Upsample>(options);
 }
 ModulePtr over_channels(ModulePtr inner) {
   return std::make_shared<OverChannels>(std::move(inner));

@@ -25,33 +25,47 @@ struct ConvOptions {
   std::optional<Initialiser> weight{};  // default: as torch.nn.Conv2d
 };
 
-// The windows of a convolution. Throws Error(kRun) for `same` with a stride above 1, and for sizes without an element
-// for each axis.
+enum class Interpolation { kNearest, kLinear, kBilinear };
+
+struct UpsampleOptions {
+  // To these sizes or by these factors: one for each spatial axis, or one for all. The other is empty.
+  Sizes sizes = {};
+  std::vector<double> factors = {};
+  Interpolation mode = Interpolation::kNearest;  // kLinear: of one spatial axis; kBilinear: of two
+  bool align_corners = false;                    // of kLinear and kBilinear
+};
+
+// ---- functions ----
+
+// The windows of a convolution. Throws Error(kRun) for `same` with a stride above 1, and for an output padding that is
+// not below the stride.
 std::vector<backends::Window> windows_of(const ConvOptions& options);
-// The sizes of the spatial axes of a transposed convolution of a tensor with these spatial axes, as
-// torch.nn.ConvTranspose2d.
-Sizes transposed_sizes(const ConvOptions& options, std::span<const int64_t> sizes);
-// The same for torch.nn.functional.conv2d and conv_transpose2d.
+// torch.nn.functional.conv2d and conv_transpose2d without a bias, of one or two spatial axes. The weight is (out,
+// in / groups, kernel…), or (in, out / groups, kernel…) of a transposed convolution.
 Value convolved(Value x, Value weight, const ConvOptions& options);
 Value transposed_convolved(Value x, Value weight, const ConvOptions& options);
 // y (B, C, …) + bias (C).
 Value with_channel_bias(Value y, Value bias);
+// torch.nn.functional.interpolate. By a factor, an axis of n elements has ⌊n · factor⌋.
+Value upsampled(Value x, const UpsampleOptions& options);
+
+// ---- modules ----
 
 // weight (out, in / groups, kernel…) and bias (out): U(±1/√(in / groups · elements of the kernel)), as torch.nn.Conv2d.
 // Throws Error(kRun) if `groups` does not divide the channels.
 ModulePtr conv(const ConvOptions& options);
-// weight (in, out / groups, kernel…) and bias (out), as torch.nn.ConvTranspose2d.
+// weight (in, out / groups, kernel…) and bias (out): U(±1/√(out / groups · elements of the kernel)), as
+// torch.nn.ConvTranspose2d.
 ModulePtr conv_transpose(const ConvOptions& options);
 
+// A Pooling for each spatial axis. Throws Error(kRun) for a padding of more than half of the window.
 ModulePtr max_pool(std::vector<backends::Pooling> pools);
 ModulePtr avg_pool(std::vector<backends::Pooling> pools, bool count_padding = true);
 ModulePtr adaptive_avg_pool(Sizes sizes);
 ModulePtr adaptive_max_pool(Sizes sizes);
 // (B, C, S…) -> (B, C): the mean of each channel.
 ModulePtr global_avg_pool();
-// To these sizes, or by these factors if `sizes` is empty.
-ModulePtr upsample(Sizes sizes, std::vector<double> factors, const backends::ops::UpsampleOptions& options);
-Sizes upsampled_sizes(const backends::Shape& shape, std::span<const double> factors);
+ModulePtr upsample(const UpsampleOptions& options);
 
 // (B, H, W) or (B, L) -> (B, 1, H, W) or (B, 1, L): samples without channels have one; others stay.
 Value with_channels(Value x);

@@ -99,11 +99,9 @@ Found find_name_of_acc(const std::string& code) {
 }
 
 bool works(const schema::Field& field) {
-  if (field.is_section()) {
-    const auto members = schema::fields_of(field.path());
-    return std::any_of(members.begin(), members.end(), [](const auto& member) { return works(member); });
-  }
-  return !field.later;
+  if (!field.is_section()) return !field.later;
+  const auto members = schema::fields_of(field.path());
+  return std::any_of(members.begin(), members.end(), works);
 }
 
 // Looks up a recipe key, or a key with a value: "train.clip_grad_norm", "mixed_precision: fp16".
@@ -116,7 +114,7 @@ Found find_key(const std::string& code) {
   const bool known = value.empty() || choices.empty() ||
                      std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return c.name == value; });
   if (!known) return Found::kMissing;
-  const bool any = std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return works(field); });
+  const bool any = std::any_of(fields.begin(), fields.end(), works);
   return any ? Found::kWorks : Found::kNotYet;
 }
 

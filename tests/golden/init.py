@@ -1,6 +1,7 @@
 """init.json: the distributions of PyTorch's default initialisers, as bounds and moments instead of samples.
 
 nn.Linear draws its weight by kaiming_uniform_(a=√5) and its bias from the same range: U(−1/√fan_in, 1/√fan_in).
+nn.Conv2d does the same with fan_in = in / groups · kernel elements, nn.ConvTranspose2d with out / groups · kernel elements.
 nn.Embedding draws from N(0, 1). nn.LayerNorm starts at weight 1, bias 0. Each row is checked against torch.
 """
 
@@ -32,6 +33,16 @@ def linear(fan_in, fan_out):
     return f"linear/{fan_in}_{fan_out}", lambda: nn.Linear(fan_in, fan_out), rows
 
 
+def conv(module, inputs, outputs, kernel, groups=1):
+    """`module`: the name of a class of nn, which is also that of the case."""
+    is_transposed = "Transpose" in module
+    shape = [inputs, outputs // groups] if is_transposed else [outputs, inputs // groups]
+    row = uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
+    rows = {"weight": (shape + list(kernel), row), "bias": ([outputs], row)}
+    name = f"{module}/{inputs}_{outputs}_{'x'.join(map(str, kernel))}" + (f"_groups_{groups}" if groups > 1 else "")
+    return name, lambda: getattr(nn, module)(inputs, outputs, kernel, groups=groups), rows, {"groups": groups}
+
+
 def embedding(rows, width):
     return f"embedding/{rows}_{width}", lambda: nn.Embedding(rows, width), {"weight": ([rows, width], normal())}
 
@@ -43,6 +54,9 @@ def layer_norm(width):
 
 CASES = [linear(1, 8), linear(13, 16), linear(64, 128), linear(784, 256)]
 CASES += [embedding(10, 4), embedding(100, 32), layer_norm(16)]
+CASES += [conv("Conv1d", 3, 8, [5]), conv("Conv2d", 3, 16, [3, 3]), conv("Conv2d", 8, 4, [3, 5], groups=4)]
+CASES += [conv("ConvTranspose1d", 3, 8, [4]), conv("ConvTranspose2d", 16, 3, [3, 3])]
+CASES += [conv("ConvTranspose2d", 4, 8, [2, 3], groups=2)]
 
 
 def check(drawn, row):
@@ -55,7 +69,7 @@ def check(drawn, row):
         assert drawn.max() - drawn.min() > 0.99 * (row["high"] - row["low"])
 
 
-def case(name, make, rows):
+def case(name, make, rows, attrs={}):
     for key, (shape, row) in rows.items():
         repeats = DRAWS // math.prod(shape) + 1
         drawn = torch.stack([getattr(make(), key).detach() for _ in range(repeats)])
@@ -64,6 +78,7 @@ def case(name, make, rows):
     return {
         "name": name,
         "module": name.split("/")[0],
+        **attrs,
         "parameters": {
             key: {"shape": shape} | {k: v if isinstance(v, str) else number(v) for k, v in row.items()}
             for key, (shape, row) in rows.items()

@@ -277,6 +277,34 @@ std::vector<Row> reductions() {
       {"nn.group_norm(nn.tensor{1, 2, 3, 6}:reshape(1, 4), 2)",
        {f32, Shape{1, 4}},
        {-0.9999800, 0.9999800, -0.9999978, 0.9999978}},
+      {"nn.conv1d(nn.tensor{1, 2, 3, 4, 5}:reshape(1, 1, 5), nn.tensor{1, 10, 100, 1000}:reshape(1, 1, 4), {padding = "
+       "'same'})",
+       {f32, Shape{1, 1, 5}},
+       {3210, 4321, 5432, 543, 54}},
+      {"nn.conv2d(x:reshape(1, 1, 2, 3), nn.ones(1, 1, 2, 2), {bias = nn.tensor{1}})",
+       {f32, Shape{1, 1, 1, 2}},
+       {0.75, 5}},
+      {"nn.conv_transpose1d(nn.tensor{1, 2, 3}:reshape(1, 1, 3), nn.tensor{1, 2, 4}:reshape(1, 1, 3), {stride = 2, "
+       "padding = 1, output_padding = 1})",
+       {f32, Shape{1, 1, 6}},
+       {2, 6, 4, 11, 6, 12}},
+      {"nn.conv_transpose2d(nn.tensor{1, 2}:reshape(1, 2, 1, 1), nn.ones(2, 1, 1, 3), {groups = 2})",
+       {f32, Shape{1, 2, 1, 3}},
+       {1, 1, 1, 2, 2, 2}},
+      {"nn.max_pool1d(x:reshape(1, 1, 6), 2, {padding = 1})", {f32, Shape{1, 1, 4}}, {-2, 0, 1.5, 3}},
+      {"nn.max_pool2d(x:reshape(1, 1, 2, 3), {2, 1})", {f32, Shape{1, 1, 1, 3}}, {0.75, 1.5, 3}},
+      {"nn.avg_pool1d(x:reshape(1, 1, 6), 2, {padding = 1, count_include_pad = false})",
+       {f32, Shape{1, 1, 4}},
+       {-2, -0.25, 1.125, 3}},
+      {"nn.avg_pool2d(x:reshape(1, 1, 2, 3), 2, {stride = 1})", {f32, Shape{1, 1, 1, 2}}, {-0.0625, 1}},
+      {"nn.adaptive_avg_pool1d(nn.tensor{1, 2, 3, 4, 5}:reshape(1, 1, 5), 3)", {f32, Shape{1, 1, 3}}, {1.5, 3, 4.5}},
+      {"nn.adaptive_max_pool1d(nn.tensor{1, 2, 3, 4, 5}:reshape(1, 1, 5), 3)", {f32, Shape{1, 1, 3}}, {2, 4, 5}},
+      {"nn.adaptive_avg_pool2d(x:reshape(1, 1, 2, 3), {2, 1})", {f32, Shape{1, 1, 2, 1}}, rows(kX, mean)},
+      {"nn.adaptive_max_pool2d(x:reshape(1, 1, 2, 3), 1)", {f32, Shape{1, 1, 1, 1}}, {3}},
+      {"nn.interpolate(nn.tensor{1, 2, 3}:reshape(1, 1, 3), {size = 5})", {f32, Shape{1, 1, 5}}, {1, 1, 2, 2, 3}},
+      {"nn.interpolate(nn.tensor{0, 10}:reshape(1, 1, 2), {scale_factor = 2, mode = 'linear'})",
+       {f32, Shape{1, 1, 4}},
+       {0, 2.5, 7.5, 10}},
       {"(x:topk(2))", {f32, Shape{2, 2}}, {0, -0.5, 3, 1.5}},
       {"({x:topk(2)})[2]", {i64, Shape{2, 2}}, {2, 1, 2, 1}},
       {"nn.scaled_dot_product_attention(nn.zeros(1, 1, 2, 1), nn.zeros(1, 1, 2, 1), nn.tensor{1, 3}:reshape(1, 1, 2, "
@@ -317,6 +345,9 @@ std::vector<Row> layouts() {
       {"x:reshape(3, 2)", {f32, Shape{3, 2}}, kX},
       {"x:reshape({-1, 2})", {f32, Shape{3, 2}}, kX},
       {"x:flatten()", flat, kX},
+      {"z:flatten(1)", flat, kX},
+      {"z:flatten(2)", square, kX},
+      {"z:flatten(-1)", {f32, Shape{2, 1, 3}}, kX},
       {"x:transpose()", {f32, Shape{3, 2}}, transposed},
       {"z:transpose(1, 3)", {f32, Shape{3, 1, 2}}, transposed},
       {"x:t()", {f32, Shape{3, 2}}, transposed},
@@ -548,9 +579,36 @@ TEST(LuaModules, ActivationsMatchTheFunctionsOfTheSameName) {
 TEST(LuaModules, PrintAsTheirConstructorCall) {
   LuaStep step;
   for (const char* call :
-       {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()", "nn.GELUTanh()",
-        "nn.Identity()", "nn.Flatten()", "nn.Softplus()", "nn.LeakyReLU(0.5)", "nn.ELU(2)", "nn.LayerNorm(4, 0.5)",
-        "nn.RMSNorm(4, 0.5)", "nn.MultiheadAttention(8, 2)", "nn.TransformerEncoderLayer(8, 2)", "nn.Embedding(3, 4)"})
+       {"nn.Linear(2, 3)",
+        "nn.Linear(2, 3, {bias = false})",
+        "nn.Dropout(0.25)",
+        "nn.ReLU()",
+        "nn.GELUTanh()",
+        "nn.Identity()",
+        "nn.Flatten()",
+        "nn.Softplus()",
+        "nn.LeakyReLU(0.5)",
+        "nn.ELU(2)",
+        "nn.LayerNorm(4, 0.5)",
+        "nn.RMSNorm(4, 0.5)",
+        "nn.Conv1d(4, 8, 3)",
+        "nn.Conv2d(4, 8, 3, {padding = \"same\"})",
+        "nn.Conv2d(4, 8, {3, 5}, {stride = {2, 1}, padding = 1, dilation = 2, groups = 4, bias = false})",
+        "nn.ConvTranspose1d(4, 2, 3)",
+        "nn.ConvTranspose2d(4, 2, 3, {stride = 2, padding = 1, output_padding = 1})",
+        "nn.MaxPool1d(2)",
+        "nn.MaxPool2d(3, {stride = 2, padding = 1, dilation = 2, ceil_mode = true})",
+        "nn.AvgPool1d(2)",
+        "nn.AvgPool2d({2, 3}, {padding = 1, count_include_pad = false})",
+        "nn.AdaptiveAvgPool1d(3)",
+        "nn.AdaptiveAvgPool2d({1, 2})",
+        "nn.AdaptiveMaxPool1d(3)",
+        "nn.AdaptiveMaxPool2d(2)",
+        "nn.Upsample({size = {3, 4}, mode = \"bilinear\", align_corners = true})",
+        "nn.Upsample({scale_factor = 1.5})",
+        "nn.MultiheadAttention(8, 2)",
+        "nn.TransformerEncoderLayer(8, 2)",
+        "nn.Embedding(3, 4)"})
     EXPECT_EQ(step.text(std::string("tostring(") + call + ")"), call);
   EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn.ReLU()");
 }
@@ -624,6 +682,18 @@ TEST(LuaModules, LibraryIsReadOnly) {
   EXPECT_EQ(step.text("(function() local n = 0 for k, v in pairs(nn) do n = n + 1 assert(nn[k] == v) end "
                       "return n > 50 end)()"),
             "true");
+}
+
+TEST(LuaModules, FunctionalHasTheFunctions) {
+  LuaStep step;
+  EXPECT_EQ(step.text("(function() local F = nn.functional for k, f in pairs(F) do assert(nn[k] == f) end "
+                      "return F.conv2d == nn.conv2d end)()"),
+            "true");
+  EXPECT_EQ(step.error("nn.functional.conv3d"),
+            "step:1: nn.functional has no 'conv3d'; did you mean conv1d or conv2d?");
+  EXPECT_EQ(step.error("nn.functional.Linear"), "step:1: nn.functional has no 'Linear'; docs/lua.md lists its entries");
+  EXPECT_EQ(step.error("(function() nn.functional.relu = 5 end)()"),
+            "step:1: nn.functional.relu cannot be set; keep your own values in a local table");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/model/module.h"
+#include "runner/model/convolution.h"
 #include "tests/golden/golden.h"
 
 namespace runner::nn {
@@ -14,11 +14,23 @@ using testing::Golden;
 
 constexpr size_t kDraws = 200'000;
 
+// weight: (out, in / groups, kernel…), or (in, out / groups, kernel…) of a transposed convolution.
+ModulePtr convolution(const Golden& item, bool is_transposed) {
+  const std::vector<int64_t> weight = item["parameters"]["weight"]["shape"].integers();
+  const int64_t groups = item["groups"].integer();
+  ConvOptions options{.in = weight[1] * groups, .out = weight[0], .kernel = {}, .groups = groups};
+  options.kernel.assign(weight.begin() + 2, weight.end());
+  if (!is_transposed) return conv(options);
+  std::swap(options.in, options.out);
+  return conv_transpose(options);
+}
+
 ModulePtr make(const Golden& item) {
   const std::string module = item["module"].text();
   const std::vector<int64_t> weight = item["parameters"]["weight"]["shape"].integers();
   if (module == "linear") return linear(weight[1], weight[0]);
   if (module == "embedding") return embedding(weight[0], weight[1]);
+  if (module.starts_with("Conv")) return convolution(item, module.starts_with("ConvTranspose"));
   return layer_norm(weight[0]);
 }
 

@@ -434,12 +434,12 @@ TEST(BuildModel, MlpForwardFlattensSamples) {
   EXPECT_EQ(y[0], (std::vector<double>{10 + 2 * 6.5, 10 - 2}));
 }
 
-// Choices of model.type have a definition, except that of a hook.
+// All choices of model.type have a definition, except that of a hook.
 TEST(ModelDefs, EveryTypeHasOne) {
   const std::span<const schema::Choice> choices = schema::find_fields("model.type")[0].choices;
   for (size_t i = 0; i < choices.size(); ++i) {
-    const bool needed = choices[i].name != "hook";
-    EXPECT_EQ(find_model(static_cast<schema::ModelType>(i)) != nullptr, needed) << choices[i].name;
+    const bool is_hook = choices[i].name == "hook";
+    EXPECT_EQ(find_model(static_cast<schema::ModelType>(i)) == nullptr, is_hook) << choices[i].name;
   }
 }
 

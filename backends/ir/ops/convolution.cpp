@@ -49,8 +49,8 @@ void check_fit(Query q, const ConvTypes& t) {
     const int64_t n = x[2 + i], count = window.count(n);
     check(window.size == w[2 + i], "{}: expected windows of the size of the weights {}, got {}", name_of(q.op), t.w,
           windows_text(q.attrs.subspan(kFirstWindow)));
-    check(count > 0, "{}: a window of {} elements does not fit into axis {} of {} with a padding of {} and {}",
-          name_of(q.op), window.extent(), 2 + i, t.x, window.before, window.after);
+    check(count > 0, "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}",
+          name_of(q.op), window.extent(), n, t.x, window.before, window.after);
     check(count == y[2 + i], "{}: expected {} windows along axis {} of {}, got {}", name_of(q.op), count, 2 + i, t.x,
           t.y);
   }
@@ -249,6 +249,9 @@ Value conv(Value x, Value w, std::span<const Window> windows, int64_t groups) {
 Value conv_transpose(Value x, Value w, std::span<const Window> windows, std::span<const int64_t> sizes,
                      int64_t groups) {
   const std::vector<int64_t> attrs = conv_attrs("conv_transpose", x, w, windows, groups);
+  check_input(w.shape()[0] == x.shape()[1] && x.shape()[1] % groups == 0, x,
+              "conv_transpose: expected weights ({}, O / {}, …) with {} a multiple of {}, got {}", x.shape()[1], groups,
+              x.shape()[1], groups, w.type());
   Shape shape = x.shape().with(1, w.shape()[1] * groups);
   for (size_t i = 0; i < sizes.size(); ++i) shape = shape.with(static_cast<int>(2 + i), sizes[i]);
   return record(Op::kConvGradX, {x, w}, attrs, {x.dtype(), shape});

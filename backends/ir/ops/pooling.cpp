@@ -7,6 +7,9 @@ namespace runner::backends {
 namespace op_defs {
 namespace {
 
+constexpr char kDoesNotFit[] =
+    "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}";
+
 constexpr Attribute kWindowAttributes[] = {
     {"windows", Type::kWindows, kAnyInt, kAlways, kValue, "window={{{}}}", "window={{{}}}"},
 };
@@ -23,8 +26,7 @@ Shape window_shape(Query q, const TensorType& x) {
   for (int i = 0; i < std::ssize(windows); ++i) {
     const Window& window = windows[static_cast<size_t>(i)];
     const int64_t n = x.shape[2 + i], count = window.count(n);
-    check(count > 0, "{}: a window of {} elements does not fit into axis {} of {} with a padding of {} and {}",
-          name_of(q.op), window.extent(), 2 + i, x, window.before, window.after);
+    check(count > 0, kDoesNotFit, name_of(q.op), window.extent(), n, x, window.before, window.after);
     shape = shape.with(2 + i, count);
   }
   return shape;
@@ -179,9 +181,14 @@ std::vector<Window> windows_on(std::string_view op, Value x, std::span<const Poo
     check_input(pool.size >= 1 && pool.stride >= 1 && pool.dilation >= 1, x,
                 "{}: expected size, stride and dilation of at least 1, got {}, {} and {}", op, pool.size, pool.stride,
                 pool.dilation);
-    check_input(pool.padding >= 0 && 2 * pool.padding <= pool.size, x,
-                "{}: expected a padding of at most half of the window, {}, got {}", op, pool.size / 2, pool.padding);
-    windows.push_back(pool.on(x.shape()[static_cast<int>(2 + i)]));
+    check_input(pool.padding >= 0 && pool.padding <= pool.most_padding(), x,
+                "{}: expected a padding of at most half of the window, {}, got {}", op, pool.most_padding(),
+                pool.padding);
+    const int64_t n = x.shape()[static_cast<int>(2 + i)];
+    const Window window = pool.on(n);
+    check_input(window.count(n) > 0, x, op_defs::kDoesNotFit, op, window.extent(), n, x.type(), window.before,
+                window.after);
+    windows.push_back(window);
   }
   return windows;
 }

@@ -65,28 +65,49 @@ Value take(Value x, int axis, Value index) {
   return gather(x, axis, expand(reshape(index, along), x.shape().with(axis, size)));
 }
 
-// i · from / to for i in [0, size), in f64: exact where it is a whole number.
-Value positions(Value x, int64_t size, int64_t from, int64_t to) {
-  const Value i = cast(arange(*x.program, size), DType::kF64);
-  return div(mul(i, static_cast<double>(from)), static_cast<double>(std::max<int64_t>(to, 1)));
+// Elements of an axis of n for each of the `size` elements that are made of it, in f32 as in PyTorch: its rounding
+// decides which element is the nearest. `factor`: of UpsampleOptions, or 0 for size / n.
+float nearest_step(int64_t n, int64_t size, double factor) {
+  return factor > 0 ? static_cast<float>(1 / factor) : static_cast<float>(n) / static_cast<float>(size);
 }
 
-Value nearest_axis(Value x, int axis, int64_t size) {
+// Whether element i of `size` is element i n / size of n for all i, where `size` is a multiple of n.
+bool repeats_each(int64_t n, int64_t size, float step) {
+  if (size % n != 0) return false;
+  for (int64_t i = 0; i < size; ++i)
+    if (static_cast<int64_t>(static_cast<float>(i) * step) != i / (size / n)) return false;
+  return true;
+}
+
+Value nearest_axis(Value x, int axis, int64_t size, double factor) {
   const int64_t n = x.shape()[axis];
-  if (size % n != 0) return take(x, axis, cast(positions(x, size, n, size), DType::kI64));
+  const float step = nearest_step(n, size, factor);
+  if (!repeats_each(n, size, step)) {
+    const Value at = mul(cast(arange(*x.program, size), DType::kF32), static_cast<double>(step));
+    const Value index = cast(at, DType::kI64);
+    return take(x, axis, minimum(index, full_like(index, static_cast<double>(n - 1))));
+  }
   const Shape shape = x.shape();
   std::vector<int64_t> repeated(shape.dims().begin(), shape.dims().end());
   repeated.insert(repeated.begin() + axis + 1, size / n);
   return reshape(expand(unsqueeze(x, axis + 1), Shape(repeated)), shape.with(axis, size));
 }
 
-Value linear_axis(Value x, int axis, int64_t size, bool align_corners) {
+// (i + shift) · from / to for i in [0, size), in f64: exact where it is a whole number.
+Value positions(Value x, int64_t size, double shift, double from, double to) {
+  const Value i = cast(arange(*x.program, size), DType::kF64);
+  return div(mul(add(i, shift), from), to);
+}
+
+Value linear_axis(Value x, int axis, int64_t size, bool align_corners, double factor) {
   const int64_t n = x.shape()[axis];
   Value at;  // between elements of x
   if (align_corners)
-    at = positions(x, size, n - 1, size - 1);
+    at = positions(x, size, 0, static_cast<double>(n - 1), static_cast<double>(std::max<int64_t>(size - 1, 1)));
+  else if (factor > 0)
+    at = sub(positions(x, size, 0.5, 1, factor), 0.5);
   else
-    at = sub(add(positions(x, size, n, size), 0.5 * static_cast<double>(n) / static_cast<double>(size)), 0.5);
+    at = sub(positions(x, size, 0.5, static_cast<double>(n), static_cast<double>(size)), 0.5);
   at = clamp(at, 0.0, static_cast<double>(n - 1));
   const Value low = cast(at, DType::kI64);
   const Value high = minimum(add(low, 1.0), full_like(low, static_cast<double>(n - 1)));
@@ -110,13 +131,19 @@ Value adaptive_max_pool(Value x, std::span<const int64_t> sizes) {
       [](Value v, std::span<const int64_t> axes, bool keep) { return reduce_max(v, axes, keep); });
 }
 
+// 16-bit floats are interpolated in f32 and rounded once.
 Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& options) {
   check_sizes("upsample", x, sizes);
+  RUN_ASSERT(options.factors.empty() || options.factors.size() == sizes.size());
+  const DType dtype = x.dtype();
+  if (options.linear && size_of(dtype) == 2) x = cast(x, DType::kF32);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int axis = static_cast<int>(2 + i);
-    x = options.linear ? linear_axis(x, axis, sizes[i], options.align_corners) : nearest_axis(x, axis, sizes[i]);
+    const double factor = options.factors.empty() ? 0 : options.factors[i];
+    x = options.linear ? linear_axis(x, axis, sizes[i], options.align_corners, factor)
+                       : nearest_axis(x, axis, sizes[i], factor);
   }
-  return x;
+  return cast(x, dtype);
 }
 
 }  // namespace runner::backends::ops
