@@ -193,6 +193,7 @@ const ModelDef kCnnModel{
     .check_labels = kNoCheck,
     .build = build_cnn,
     .transformer = kNoTransformer,
+    .output_layer = kNoNewHead,
     .pretrained = kNotPretrained,
 };
 

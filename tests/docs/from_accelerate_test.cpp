@@ -98,15 +98,10 @@ Found find_name_of_acc(const std::string& code) {
   return known ? Found::kWorks : Found::kMissing;
 }
 
-bool works(const schema::Field& field, const std::string& value) {
-  if (field.is_section()) {
-    const auto members = schema::fields_of(field.path());
-    return std::any_of(members.begin(), members.end(), [](const auto& member) { return works(member, ""); });
-  }
-  for (const schema::Choice& choice : field.choices)
-    if (choice.name == value && !choice.works) return false;
-  const bool some_choices = !std::ranges::all_of(field.choices, &schema::Choice::works);
-  return !field.later || some_choices;
+bool works(const schema::Field& field) {
+  if (!field.is_section()) return !field.later;
+  const auto members = schema::fields_of(field.path());
+  return std::any_of(members.begin(), members.end(), works);
 }
 
 // Looks up a recipe key, or a key with a value: "train.clip_grad_norm", "mixed_precision: fp16".
@@ -119,7 +114,7 @@ Found find_key(const std::string& code) {
   const bool known = value.empty() || choices.empty() ||
                      std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return c.name == value; });
   if (!known) return Found::kMissing;
-  const bool any = std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return works(field, value); });
+  const bool any = std::any_of(fields.begin(), fields.end(), works);
   return any ? Found::kWorks : Found::kNotYet;
 }
 

@@ -155,7 +155,7 @@ TEST(BatchNorm, ComputesInF32) {
 }
 
 TEST(BatchNorm, FrozenNormalisesByTheRunningStatistics) {
-  for (const FrozenNorm frozen : {schema::FrozenNorm::kStatistics, schema::FrozenNorm::kAll}) {
+  for (const schema::FrozenNorm frozen : {schema::FrozenNorm::kStatistics, schema::FrozenNorm::kAll}) {
     const ModulePtr module = batch_norm(1, 1, {.frozen = frozen});
     Recording recording(*module);
     EXPECT_EQ(recording.parameters()[0].fixed, frozen == schema::FrozenNorm::kAll);
