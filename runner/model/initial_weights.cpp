@@ -96,8 +96,7 @@ void check_class_count(const std::vector<std::string>& classes, const Shape& wan
   const auto list = [](const std::vector<std::string>& names) {
     return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
   };
-  fail(ErrorKind::kRecipe,
-       "{}: the output layer of {} has {}{}, but data.train has {}{}{}", kPretrained, files.weights,
+  fail(ErrorKind::kRecipe, "{}: the output layer of {} has {}{}, but data.train has {}{}{}", kPretrained, files.weights,
        count_text(got[0], "class"), list(class_names_of(read_hub_config(files))), count_text(wanted[0], "class"),
        list(classes), kNewHeadHint);
 }
