@@ -31,7 +31,7 @@ class StackBuilder {
 
   void add(const StackLayer& layer) {
     place_ = fmt::format("model.stack[{}]", modules_.size());
-    modules_.push_back(module_of(layer));
+    about_key(place_, [&] { modules_.push_back(module_of(layer)); });
   }
 
   ModulePtr finish(int64_t outputs) {
