@@ -95,6 +95,11 @@ std::vector<std::string> both(std::vector<std::string> all, const std::vector<st
   return all;
 }
 
+std::vector<std::string> with_ranks(std::vector<std::string> backend, int ranks) {
+  std::erase(backend, "num_processes=1");
+  return both(backend, {"split_batches=true", fmt::format("num_processes={}", ranks), "threads=1"});
+}
+
 // The recipe with batch norms that use the statistics of all ranks.
 std::string synchronised(std::string recipe) {
   for (const auto& [old, now] : {std::pair{", batch_norm,", ", {batch_norm: {sync: true}},"},
@@ -278,28 +283,31 @@ class NormedCnn : public CnnGolden {
 
 TEST_F(NormedCnn, WithTheStatisticsOfAllRanksTrainsAsOne) {
   for (const int ranks : {2, 3, 8}) {
+    State of_cpu;
     for (const std::vector<std::string>& backend : kF32Backends) {
       SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, backend.front()));
       const std::string store = fmt::format("{}{}.db", ranks, backend.front());
-      const State state =
-          trained(synchronised(recipe_), store,
-                  both(backend, {"split_batches=true", fmt::format("num_processes={}", ranks), "threads=1"}));
+      const State state = trained(synchronised(recipe_), store, with_ranks(backend, ranks));
       expect_losses(store, item_, 1e-5);
       expect_running(state, item_);
+      if (of_cpu.empty()) of_cpu = state;
+      EXPECT_EQ(changed(of_cpu, state, "model/"), Names{});
     }
   }
 }
 
 TEST_F(NormedCnn, WithoutThemTrainsAsDistributedDataParallel) {
   for (const int ranks : {2, 4}) {
+    State of_cpu;
     for (const std::vector<std::string>& backend : kF32Backends) {
       SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, backend.front()));
       const Golden want = variants_[fmt::format("ranks_{}", ranks)];
       const std::string store = fmt::format("{}{}.db", ranks, backend.front());
-      const State state = trained(
-          recipe_, store, both(backend, {"split_batches=true", fmt::format("num_processes={}", ranks), "threads=1"}));
+      const State state = trained(recipe_, store, with_ranks(backend, ranks));
       expect_losses(store, want, kTenStepTolerance);
       expect_running(state, want);
+      if (of_cpu.empty()) of_cpu = state;
+      EXPECT_EQ(changed(of_cpu, state, "model/"), Names{});
     }
   }
 }
