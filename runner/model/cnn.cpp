@@ -31,7 +31,7 @@ class StackBuilder {
 
   void add(const StackLayer& layer) {
     place_ = fmt::format("model.stack[{}]", modules_.size());
-    modules_.push_back(module_of(layer));
+    about_key(place_, [&] { modules_.push_back(module_of(layer)); });
   }
 
   ModulePtr finish(int64_t outputs) {
@@ -194,6 +194,7 @@ const ModelDef kCnnModel{
     .check_labels = kNoCheck,
     .build = build_cnn,
     .transformer = kNoTransformer,
+    .output_layer = kNoNewHead,
     .pretrained = kNotPretrained,
 };
 

@@ -316,6 +316,7 @@ const ModelDef kEncoderModel{
       return std::make_shared<Encoder>(spec, vocabulary_of(spec, data), context_of(spec, data), data.outputs);
     },
     .transformer = &kEncoderNames,
+    .output_layer = kNoNewHead,
     .pretrained = bert_of_the_hub,
 };
 

@@ -167,6 +167,7 @@ const ModelDef kGptModel{
       return std::make_shared<Gpt>(spec, vocabulary_of(spec, data), context_of(spec, data));
     },
     .transformer = &kGptNames,
+    .output_layer = kNoNewHead,
     .pretrained = gpt_of_the_hub,
 };
 

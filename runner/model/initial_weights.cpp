@@ -25,6 +25,7 @@ std::string full_name(const std::string& name, const formats::NamedTensor& tenso
 }
 
 constexpr const char* kHookCall = "acc:load_model";
+constexpr const char* kNewHeadHint = "; model.new_head: true starts with a new output layer";
 
 const char* reader_of(const WeightSource& source) {
   return source.is_of_hook ? kHookCall : "model.init_from";
@@ -37,38 +38,49 @@ const char* renamer_of(const WeightSource& source) {
 }  // namespace
 
 InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& parameters)
-    : file_(std::make_unique<formats::ModelTensors>(source.path, source.root)) {
-  const char* const caller = reader_of(source);
-  const std::string& path = source.path;
+    : file_(std::make_unique<formats::ModelTensors>(source.path, source.root)),
+      report_(LoadReport{.key = reader_of(source), .file = source.path, .missing = {}, .unused = {}, .untied = {}}) {
   for (const formats::NamedTensor& tensor : file_->tensors()) entries_.push_back({tensor.name, &tensor});
   rename(source);
-  const auto check = [&](const std::string& name, const Shape& shape, bool is_count) {
-    const Entry* const entry = find(name);
-    RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}", caller, path, name,
-              shape.to_string(), names_text(), prefix_hint(source, name));
-    check_tensor(source, *entry, shape, is_count);
-  };
-  for (const Parameter& parameter : parameters.parameters())
-    if (find(parameter.name) != nullptr || source.is_of_hook || !is_of_adapter(parameter.name))
-      check(parameter.name, parameter.shape, /*is_count=*/false);
+  if (source.has_new_outputs) leave_out_outputs(source);
+  for (const Parameter& parameter : parameters.parameters()) {
+    if (source.has_new_outputs && matches(source.output_layer, parameter.name)) {
+      report_->missing.push_back(parameter.name);
+    } else if (find(parameter.name) != nullptr || source.is_of_hook || !is_of_adapter(parameter.name)) {
+      check(source, {parameter.name, parameter.shape});
+      ++report_->loaded;
+    }
+  }
   for (const ModelBuffer& buffer : parameters.model_buffers())
-    if (find(buffer.name) != nullptr || !buffer.is_count()) check(buffer.name, buffer.type.shape, buffer.is_count());
+    if (find(buffer.name) != nullptr || !buffer.is_count())
+      check(source, {buffer.name, buffer.type.shape, buffer.is_count()});
   for (const Entry& entry : entries_)
     RUN_CHECK(parameters.find(entry.name) != nullptr || parameters.find_buffer(entry.name) != nullptr, ErrorKind::kData,
-              "{}: {} has a tensor {}, which the model does not have", caller, path,
+              "{}: {} has a tensor {}, which the model does not have", report_->key, source.path,
               full_name(entry.name, *entry.tensor));
 }
 
-void InitialWeights::check_tensor(const WeightSource& source, const Entry& entry, const Shape& shape,
-                                  bool is_count) const {
-  const formats::NamedTensor& tensor = *entry.tensor;
-  const std::string name = full_name(entry.name, tensor);
-  RUN_CHECK(tensor.shape == shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}", reader_of(source),
-            shape.to_string(), name, source.path, tensor.shape.to_string());
+void InitialWeights::leave_out_outputs(const WeightSource& source) {
+  const auto is_output = [&](const Entry& entry) { return matches(source.output_layer, entry.name); };
+  for (const Entry& entry : entries_)
+    if (is_output(entry)) report_->unused.push_back(entry.tensor->name);
+  std::erase_if(entries_, is_output);
+}
+
+void InitialWeights::check(const WeightSource& source, const Expected& expected) const {
+  const std::string wanted = expected.shape.to_string();
+  const char* const hint = matches(source.output_layer, expected.name) ? kNewHeadHint : "";
+  const Entry* const entry = find(expected.name);
+  RUN_CHECK(entry, ErrorKind::kData, "{}: {} has no tensor {}, expected one of shape {}; {}{}{}", report_->key,
+            source.path, expected.name, wanted, names_text(), prefix_hint(source, expected.name), hint);
+  const formats::NamedTensor& tensor = *entry->tensor;
+  const std::string name = full_name(entry->name, tensor);
+  RUN_CHECK(tensor.shape == expected.shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}{}",
+            report_->key, wanted, name, source.path, tensor.shape.to_string(), hint);
   const bool fits =
-      tensor.dtype && (is_count ? *tensor.dtype == backends::DType::kI64 : backends::is_float(*tensor.dtype));
-  RUN_CHECK(fits, ErrorKind::kData, "{}: expected {} in {} in {}, got {}", reader_of(source),
-            is_count ? "I64" : "floats", name, source.path, tensor.type);
+      tensor.dtype && (expected.is_count ? *tensor.dtype == backends::DType::kI64 : backends::is_float(*tensor.dtype));
+  RUN_CHECK(fits, ErrorKind::kData, "{}: expected {} in {} in {}, got {}", report_->key,
+            expected.is_count ? "I64" : "floats", name, source.path, tensor.type);
 }
 
 // ---- pretrained models ----------------------------------------------------------------------------------------------
@@ -84,11 +96,9 @@ void check_class_count(const std::vector<std::string>& classes, const Shape& wan
   const auto list = [](const std::vector<std::string>& names) {
     return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
   };
-  fail(ErrorKind::kRecipe,
-       "{}: the output layer of {} has {}{}, but data.train has {}{}; model.new_head: true starts with a new output "
-       "layer",
-       kPretrained, files.weights, count_text(got[0], "class"), list(class_names_of(read_hub_config(files))),
-       count_text(wanted[0], "class"), list(classes));
+  fail(ErrorKind::kRecipe, "{}: the output layer of {} has {}{}, but data.train has {}{}{}", kPretrained, files.weights,
+       count_text(got[0], "class"), list(class_names_of(read_hub_config(files))), count_text(wanted[0], "class"),
+       list(classes), kNewHeadHint);
 }
 
 std::string count_of(const std::vector<std::string>& names) {
@@ -105,8 +115,11 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
   PretrainedTensors matched =
       match_tensors(source.def, files.weights, file_->tensors(), parameters, source.has_new_outputs);
   for (auto& [parameter, tensor] : matched.matches) entries_.push_back({std::move(parameter), tensor});
-  report_ = PretrainedReport{
-      .file = files.weights, .missing = {}, .unused = std::move(matched.unused), .untied = std::move(matched.untied)};
+  report_ = LoadReport{.key = kPretrained,
+                       .file = files.weights,
+                       .missing = {},
+                       .unused = std::move(matched.unused),
+                       .untied = std::move(matched.untied)};
   const Entry* const sample = find(source.def.conv1d_sample);
   const Parameter* const like = sample == nullptr ? nullptr : parameters.find(sample->name);
   const bool is_conv1d = like != nullptr && sample->tensor->shape == Shape{like->shape[1], like->shape[0]};
@@ -127,14 +140,14 @@ InitialWeights::InitialWeights(const PretrainedSource& source, const ParameterSe
     if (is_output) check_class_count(source.classes, parameter.shape, found->tensor->shape, files);
     RUN_CHECK(found->tensor->shape == shape, ErrorKind::kData, "{}: expected shape {} of {} in {}, got {}{}",
               kPretrained, shape.to_string(), name, files.weights, found->tensor->shape.to_string(),
-              is_output ? "; model.new_head: true starts with a new output layer" : "");
+              is_output ? kNewHeadHint : "");
     RUN_CHECK(found->tensor->dtype && backends::is_float(*found->tensor->dtype), ErrorKind::kData,
               "{}: expected floats in {} in {}, got {}", kPretrained, name, files.weights, found->tensor->type);
     ++report_->loaded;
   }
 }
 
-std::string PretrainedReport::text() const {
+std::string LoadReport::text() const {
   std::string text = fmt::format("{} of {} parameters come from {}", loaded, loaded + missing.size(), file);
   if (!missing.empty()) text += "; newly initialized: " + count_of(missing);
   if (!unused.empty()) text += "; not used: " + count_of(unused);

@@ -25,6 +25,8 @@ struct WeightSource {
   std::vector<schema::Rename> renames = {};  // of the names in the file, applied one after the other
   bool is_of_hook = false;                   // acc:load_model instead of model.init_from and model.rename, for errors
   std::string root = {};                     // folder that contains all files, links resolved; empty: any folder
+  std::string_view output_layer = {};        // pattern of its parameters (ModelDef::output_layer); empty: none
+  bool has_new_outputs = false;              // model.new_head
 };
 
 // The weights of a folder of the Hub.
@@ -35,8 +37,9 @@ struct PretrainedSource {
   std::vector<std::string> classes = {};  // names of the model's outputs, for messages
 };
 
-// What became of the tensors of a pretrained model.
-struct PretrainedReport {
+// What became of the tensors of a file.
+struct LoadReport {
+  std::string key;  // of the recipe
   std::string file;
   size_t loaded = 0;
   std::vector<std::string> missing;  // parameters that are newly initialised
@@ -53,7 +56,7 @@ class InitialWeights {
   InitialWeights();  // no file
   // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if a tensor does
   // not belong to the model, if a rename matches no name, or if renames make two names equal. A count may be missing,
-  // as in PyTorch: files of old versions have none.
+  // as in PyTorch: files of old versions have none. With new outputs, the file's output layer, if any, is not used.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
   // Throws Error(kData) or Error(kRecipe) naming the file.
@@ -69,8 +72,8 @@ class InitialWeights {
   std::vector<std::byte> contents_of(const ModelBuffer& buffer) const;
   // Returns a digest of the values of all parameters, as they are in the file.
   Sha256Digest digest() const;
-  // Null without a pretrained model.
-  const PretrainedReport* pretrained() const { return report_ ? &*report_ : nullptr; }
+  // Null without a file.
+  const LoadReport* report() const { return report_ ? &*report_ : nullptr; }
 
  private:
   struct Entry {
@@ -79,7 +82,14 @@ class InitialWeights {
     bool is_transposed = false;  // the file has (in, out) instead of (out, in)
   };
 
-  void check_tensor(const WeightSource& source, const Entry& entry, const backends::Shape& shape, bool is_count) const;
+  // A tensor of the model in a WeightSource.
+  struct Expected {
+    const std::string& name;
+    const backends::Shape& shape;
+    bool is_count = false;
+  };
+  void check(const WeightSource& source, const Expected& expected) const;
+  void leave_out_outputs(const WeightSource& source);
   void rename(const WeightSource& source);
   const Entry* find(std::string_view name) const;
   std::string names_text() const;  // of the tensors after the renames so far, for messages
@@ -87,7 +97,7 @@ class InitialWeights {
 
   std::unique_ptr<formats::ModelTensors> file_;
   std::vector<Entry> entries_;  // sorted by name
-  std::optional<PretrainedReport> report_;
+  std::optional<LoadReport> report_;
 };
 
 // Makes a model without the files that it starts from, for weights from a checkpoint.

@@ -12,6 +12,7 @@ const ModelDef kLinearModel{
       return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));
     },
     .transformer = kNoTransformer,
+    .output_layer = kNoNewHead,
     .pretrained = kNotPretrained,
 };
 

@@ -234,6 +234,7 @@ const ModelDef kLlamaModel{
       return std::make_shared<Llama>(spec, vocabulary_of(spec, data));
     },
     .transformer = &kLlamaNames,
+    .output_layer = kNoNewHead,
     .pretrained = llama_of_the_hub,
 };
 

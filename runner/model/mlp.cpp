@@ -23,6 +23,7 @@ const ModelDef kMlpModel{
       return over_flat_samples(sequential(std::move(layers)));
     },
     .transformer = kNoTransformer,
+    .output_layer = kNoNewHead,
     .pretrained = kNotPretrained,
 };
 

@@ -69,10 +69,14 @@ struct ModelDef {
   // Null for other models. Those that predict the next token (schema/recipe/causal_models.h) can be recorded with a
   // cache (key_cache.h).
   Required<const TransformerNames*> transformer;
+  // Pattern of the parameters of the output layer that model.new_head initializes instead of reading them from
+  // model.init_from; empty: the type has no such key, or has model.pretrained.
+  Required<std::string_view> output_layer;
   // The checkpoints that model.pretrained reads; null: none.
   Required<const PretrainedDef& (*)()> pretrained;
 };
 inline constexpr std::nullptr_t kNoCheck = nullptr;
+inline constexpr std::string_view kNoNewHead{};
 inline constexpr std::nullptr_t kNotPretrained = nullptr;
 
 // Null for a type that cannot be built yet, and for that of a hook.

@@ -135,6 +135,7 @@ const ModelDef kResnetModel{
       return std::make_shared<Resnet>(spec, channels, data.outputs);
     },
     .transformer = kNoTransformer,
+    .output_layer = "fc.*",
     .pretrained = kNotPretrained,
 };
 

@@ -34,17 +34,23 @@ void check_renames(const CheckContext& c) {
   c.fault(ErrorId::kNeedsOption, kRename, "model.rename needs model.init_from", "set it, or remove model.rename");
 }
 
+void check_new_head(const CheckContext& c) {
+  constexpr std::string_view kNewHead = "model.new_head";
+  if (!c.complete || !c.applies(kNewHead) || !c.settings.is_true(kNewHead)) return;
+  const std::string_view source = c.applies("model.pretrained") ? "model.pretrained" : "model.init_from";
+  if (c.has(source) || c.broken(source)) return;
+  c.fault(ErrorId::kNeedsOption, kNewHead, fmt::format("model.new_head needs {}", source),
+          "set it, or remove model.new_head");
+}
+
 void check_sizes_of_transformer(const CheckContext& c) {
-  constexpr std::string_view kPretrained = "model.pretrained", kNewHead = "model.new_head";
+  constexpr std::string_view kPretrained = "model.pretrained";
   const bool has_folder = c.has(kPretrained) || c.broken(kPretrained);
   for (const std::string_view path : {"model.layers", "model.heads", "model.width"}) {
     if (!c.complete || !c.applies(path) || c.has(path) || c.broken(path) || has_folder) continue;
     c.report.add(ErrorId::kMissingKey, c.settings.section("model")->place, path, fmt::format("{} is missing", path),
                  "an integer; a pretrained model, model.pretrained, needs none");
   }
-  if (c.complete && c.settings.is_true(kNewHead) && !has_folder)
-    c.fault(ErrorId::kNeedsOption, kNewHead, "model.new_head needs model.pretrained",
-            "set it, or remove model.new_head");
 }
 
 void check_lora(const CheckContext& c) {
@@ -92,6 +98,7 @@ void check_together(const Settings& settings, bool complete, Report& report) {
   check_kept_states(context);
   check_renames(context);
   check_sizes_of_transformer(context);
+  check_new_head(context);
   check_stack(context);
   check_lora(context);
   check_local_sgd(context);

@@ -35,6 +35,13 @@ class InitialWeightsTest : public formats::FileTest {
     return folder + "/w";
   }
 
+  // A file with all tensors.
+  std::string new_weights() {
+    std::string file = new_file();
+    formats::write_safetensors(file, {weight(), bias()});
+    return file;
+  }
+
   // The error names the file "w".
   std::string error(std::vector<NamedTensor> tensors, const std::vector<schema::Rename>& renames = {}) {
     const std::string file = new_file();
@@ -69,6 +76,23 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
     Floats values(2);
     EXPECT_TRUE(weights.read(parameters_[1], values));
     EXPECT_EQ(values, c.expected);
+  }
+}
+
+TEST_F(InitialWeightsTest, LeavesOutTheOutputLayerForANewOne) {
+  const NamedTensor other_bias = weight(DType::kF32, {4}, "0.bias");
+  for (const bool has_bias : {true, false}) {
+    const std::string file = new_file();
+    formats::write_safetensors(file, has_bias ? std::vector{weight(), other_bias} : std::vector{weight()});
+    const InitialWeights weights({.path = file, .output_layer = "*.bias", .has_new_outputs = true}, parameters_);
+    Floats values(6);
+    EXPECT_TRUE(weights.read(parameters_[0], values));
+    EXPECT_FALSE(weights.read(parameters_[1], std::span(values).first(2)));
+    EXPECT_EQ(weights.report()->text(), fmt::format("1 of 2 parameters come from {}; newly initialized: 1 (0.bias){}",
+                                                    file, has_bias ? "; not used: 1 (0.bias)" : ""));
+    const std::string text = message_of([&] { InitialWeights({.path = file, .output_layer = "*.bias"}, parameters_); });
+    EXPECT_TRUE(text.ends_with("; model.new_head: true starts with a new output layer")) << text;
+    EXPECT_FALSE(InitialWeights({.path = new_weights()}, parameters_).report()->has_news());
   }
 }
 

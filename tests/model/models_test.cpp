@@ -450,18 +450,21 @@ TEST(ModelDefs, KeysApplyToTheTypesThatHaveWhatTheyNeed) {
     EXPECT_EQ(of_type.path, "model.type") << key;
     return Texts(of_type.values.begin(), of_type.values.end());
   };
-  Texts transformers, pretrained;
+  Texts transformers, pretrained, replaceable;
   for (size_t i = 0; i < schema::kChoices<schema::ModelType>; ++i) {
     const auto type = static_cast<schema::ModelType>(i);
     const ModelDef* const def = find_model(type);
     const bool is_transformer = def != nullptr && def->transformer != nullptr;
     if (is_transformer) transformers.emplace_back(name_of(type));
+    const bool has_outputs = def != nullptr && def->pretrained != nullptr && !def->pretrained().outputs.empty();
+    if (has_outputs || (def != nullptr && !def->output_layer->empty())) replaceable.emplace_back(name_of(type));
     EXPECT_TRUE(is_transformer || !schema::predicts_next_token(type)) << name_of(type);
   }
   for (const schema::ModelType type : pretrained_types()) pretrained.emplace_back(name_of(type));
   EXPECT_EQ(types_of("model.layers"), transformers);
   EXPECT_EQ(types_of("model.pretrained"), pretrained);
   EXPECT_EQ(types_of("model.lora"), pretrained);
+  EXPECT_EQ(types_of("model.new_head"), replaceable);
 }
 
 ModulePtr no_module(const ModelSpec&, const data::Encoding&) {
@@ -476,6 +479,7 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
                   .check_labels = kNoCheck,
                   .build = no_module,
                   .transformer = kNoTransformer,
+                  .output_layer = kNoNewHead,
                   .pretrained = kNotPretrained},
                  data);
   } catch (const Error& error) {

@@ -80,7 +80,7 @@ class Loaded {
                   .classes = classes},
                  recording_.parameters()) {}
 
-  const PretrainedReport& report() const { return *weights_.pretrained(); }
+  const LoadReport& report() const { return *weights_.report(); }
   std::vector<float> values(const std::string& name) const {
     const Parameter& parameter = *recording_.parameters().find(name);
     std::vector<float> values(static_cast<size_t>(parameter.elements()));

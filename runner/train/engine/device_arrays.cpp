@@ -33,7 +33,12 @@ nn::InitialWeights initial_weights(const schema::ModelSpec& model, const nn::Par
     return about_key("model.pretrained", [&] { return nn::InitialWeights(source, parameters); });
   }
   if (model.init_from.empty()) return {};
-  return about_key("model.init_from", [&] { return nn::InitialWeights({model.init_from, model.rename}, parameters); });
+  const nn::ModelDef* const def = nn::find_model(model.type);
+  const nn::WeightSource source{.path = model.init_from,
+                                .renames = model.rename,
+                                .output_layer = def == nullptr ? nn::kNoNewHead : *def->output_layer,
+                                .has_new_outputs = model.new_head};
+  return about_key("model.init_from", [&] { return nn::InitialWeights(source, parameters); });
 }
 
 }  // namespace

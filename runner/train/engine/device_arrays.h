@@ -39,7 +39,7 @@ class DeviceArrays {
                bool together);
 
   // What became of the tensors of model.pretrained; null without it.
-  const nn::PretrainedReport* pretrained() const { return weights_.pretrained(); }
+  const nn::LoadReport* load_report() const { return weights_.report(); }
   // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
   // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
   void allocate(const std::function<void()>& halt);

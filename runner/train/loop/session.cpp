@@ -156,8 +156,9 @@ std::optional<std::string> Session::end_of_schedule_warning() const {
 
 // The order of the data is a guess if the checkpoint does not name its classes.
 std::optional<std::string> Session::unnamed_classes_warning() const {
-  const nn::PretrainedReport* const report = trainer.arrays().pretrained();
-  if (report == nullptr || !recipe.data.classes.empty() || recipe.model.new_head) return std::nullopt;
+  const nn::LoadReport* const report = trainer.arrays().load_report();
+  const bool is_pretrained = report != nullptr && !recipe.model.pretrained.empty();
+  if (!is_pretrained || !recipe.data.classes.empty() || recipe.model.new_head) return std::nullopt;
   const nn::PretrainedDef& def = nn::find_model(recipe.model.type)->pretrained();
   const bool is_new = std::ranges::any_of(
       report->missing, [&](const std::string& parameter) { return any_matches(def.outputs, parameter); });
@@ -174,8 +175,8 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
-  if (const nn::PretrainedReport* report = trainer.arrays().pretrained(); report != nullptr && report->has_news())
-    warnings.push_back("model.pretrained: " + report->text());
+  if (const nn::LoadReport* report = trainer.arrays().load_report(); report != nullptr && report->has_news())
+    warnings.push_back(fmt::format("{}: {}", report->key, report->text()));
   if (auto text = unnamed_classes_warning()) warnings.push_back(std::move(*text));
   const auto used = std::ranges::count_if(data.class_counts, [](int64_t count) { return count > 0; });
   if (data.encoding.label_kind == data::LabelKind::kClass && (data.encoding.outputs == 1 || used == 1))
