@@ -77,8 +77,86 @@ TEST(Recipes, OfPretrainedModelsTrain) {
   }
 }
 
+// 28 × 28 pixels in the format idx, and labels 0 to 9.
+void write_small_mnist(const fs::path& folder) {
+  constexpr int kSamples = 40;
+  const auto big_endian = [](int number) {
+    return std::string{0, 0, static_cast<char>(number >> 8), static_cast<char>(number & 255)};
+  };
+  fs::create_directory(folder);
+  for (const std::string part : {"train", "t10k"}) {
+    std::string images = std::string("\0\0\x08\x03", 4) + big_endian(kSamples) + big_endian(28) + big_endian(28);
+    std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(kSamples);
+    for (int i = 0; i < kSamples; ++i) {
+      labels += static_cast<char>(i % 10);
+      for (int pixel = 0; pixel < 28 * 28; ++pixel) images += static_cast<char>((pixel * (i % 10 + 1)) % 251);
+    }
+    write_text(folder / (part + "-images-idx3-ubyte"), images);
+    write_text(folder / (part + "-labels-idx1-ubyte"), labels);
+  }
+}
+
+// Records of CIFAR-10.
+void write_small_cifar(const fs::path& folder) {
+  fs::create_directory(folder);
+  for (const char* file : {"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"}) {
+    std::string records;
+    for (int i = 0; i < 20; ++i) {
+      records += static_cast<char>(i % 10);
+      for (int byte = 0; byte < 3072; ++byte) records += static_cast<char>((byte * (i + 3)) % 253);
+    }
+    write_text(folder / file, records);
+  }
+}
+
+// Two classes of photographs.
+void write_small_photos(const fs::path& folder) {
+  for (const char* part : {"train", "eval"})
+    for (const auto& [name, file] : {std::pair{"cats", "rgb.jpg"}, {"dogs", "rgb_8.png"}}) {
+      fs::create_directories(folder / part / name);
+      for (const char* copy : {"a", "b"})
+        fs::copy(support::source_path(fmt::format("tests/images/files/{}", file)),
+                 folder / part / name / (std::string(copy) + fs::path(file).extension().string()));
+    }
+}
+
+TEST(Recipes, OfImagesTrain) {
+  const Folder folder;
+  write_small_mnist(folder.path() / "mnist");
+  write_small_cifar(folder.path() / "cifar");
+  write_small_photos(folder.path() / "photos");
+  ASSERT_EQ(run_command("gzip mnist/*", folder.path()).exit_code, 0);
+  const std::pair<std::string, std::string> recipes[] = {
+      {"mnist_cnn", "vars.folder=$PWD/mnist"},
+      {"fashion_cnn", "vars.folder=$PWD/mnist data.batch_size=20"},
+      {"cifar_resnet", "vars.folder=$PWD/cifar data.batch_size=20"},
+      {"photos",
+       "vars.photos=$PWD/photos model.init_from=null model.new_head=null data.resize=40 data.center_crop=32 "
+       "'data.train.augment=[{random_resized_crop: 32}, {flip: horizontal}, {color: 0.2}]' data.batch_size=2"}};
+  for (const auto& [recipe, overrides] : recipes) {
+    const std::string path = support::source_path("recipes/" + recipe + ".yaml");
+    const Result result =
+        run_command(fmt::format("runner exec '{}' {} train.epochs=1 --quiet --json", path, overrides), folder.path());
+    ASSERT_EQ(result.exit_code, 0) << recipe << ": " << result.err;
+    EXPECT_EQ(support::Json::parse(result.out)["status"], "done") << recipe;
+  }
+}
+
+TEST(Recipes, CifarIsCheckedAndPlannedWithoutItsData) {
+  const Folder folder;
+  const std::string path = support::source_path("recipes/cifar_resnet.yaml");
+  const Result check = run_command(fmt::format("runner check '{}'", path), folder.path());
+  EXPECT_EQ(check.exit_code, 0) << check.err;
+  EXPECT_NE(check.err.find("planned for 50000 samples"), std::string::npos) << check.err;
+  const Result plan = run_command(fmt::format("runner plan '{}' --json", path), folder.path());
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_EQ(support::Json::parse(plan.out)["optimizer_steps_per_epoch"].integer(), 391);  // 50,000 / 128, rounded up
+  EXPECT_NE(run_command(fmt::format("runner exec '{}'", path), folder.path()).exit_code, 0);
+}
+
 TEST(Recipes, ReachTheirGoals) {
-  std::set<std::string> run{"finetune_bert", "minilm_sms"};  // by OfPretrainedModelsTrain
+  std::set<std::string> run{"finetune_bert", "minilm_sms"};            // by OfPretrainedModelsTrain
+  run.insert({"mnist_cnn", "fashion_cnn", "cifar_resnet", "photos"});  // by OfImagesTrain
   for (const Goal& goal : kGoals) {
     const Folder folder;
     const std::string path = support::source_path(fmt::format("recipes/{}.yaml", goal.recipe));
