@@ -132,10 +132,7 @@ class StackBuilder {
   }
 
   ModulePtr add_batch_norm(const schema::BatchNormOptions& spec) {
-    BatchNormOptions options{
-        .eps = spec.eps, .momentum = spec.momentum.number, .sync = spec.sync, .frozen = spec.frozen};
-    if (!spec.momentum.word.empty()) options.momentum = std::nullopt;
-    return batch_norm(channels(), axes() == 2 ? 2 : 1, options);
+    return batch_norm(channels(), axes() == 2 ? 2 : 1, BatchNormOptions::of(spec));
   }
 
   ModulePtr add_group_norm(const StackLayer& layer) {

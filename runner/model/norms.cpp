@@ -238,6 +238,12 @@ class GroupNorm : public Module {
 
 }  // namespace
 
+BatchNormOptions BatchNormOptions::of(const schema::BatchNormOptions& spec) {
+  BatchNormOptions options{.eps = spec.eps, .momentum = spec.momentum.number, .sync = spec.sync, .frozen = spec.frozen};
+  if (!spec.momentum.word.empty()) options.momentum = std::nullopt;
+  return options;
+}
+
 ModulePtr batch_norm(int64_t channels, int dimensions, const BatchNormOptions& options) {
   RUN_ASSERT(dimensions == 1 || dimensions == 2);
   return std::make_shared<BatchNorm>(channels, dimensions, options);

@@ -12,6 +12,9 @@
 namespace runner::nn {
 
 struct BatchNormOptions {
+  // Those of a recipe.
+  static BatchNormOptions of(const schema::BatchNormOptions& spec);
+
   double eps = kNormEpsilon;
   // Weight of the batch in the running statistics. None: they are the plain mean over all batches so far.
   std::optional<double> momentum = 0.1;

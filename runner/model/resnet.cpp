@@ -29,15 +29,12 @@ ModulePtr square_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
                .weight = Initialiser{Initialiser::Kind::kNormal, std::sqrt(2 / fan_out)}});
 }
 
-ModulePtr norm(int64_t channels) {
-  return batch_norm(channels, 2);
-}
-
 // relu(F(x) + x), where F are convolutions with norms; x is projected if its size changes.
 class ResidualBlock : public Group {
  public:
   // Basic: two convolutions of 3 × 3. Bottleneck: 1 × 1, 3 × 3 and 1 × 1 with four times the channels.
-  ResidualBlock(int64_t in, int64_t width, int64_t stride, bool is_bottleneck) {
+  ResidualBlock(int64_t in, int64_t width, int64_t stride, bool is_bottleneck, const BatchNormOptions& norms)
+      : norm_options_(norms) {
     const int64_t out = is_bottleneck ? 4 * width : width;
     if (is_bottleneck) {
       add(1, in, width, 1, 1);
@@ -48,7 +45,7 @@ class ResidualBlock : public Group {
       add(2, width, width, 3, 1);
     }
     if (stride != 1 || in != out)
-      downsample_ = member("downsample", sequential({square_conv(in, out, 1, stride), norm(out)}));
+      downsample_ = member("downsample", sequential({square_conv(in, out, 1, stride), batch_norm(out, 2, norms)}));
   }
 
   Value record(ForwardContext& context, Value x) const override {
@@ -64,9 +61,10 @@ class ResidualBlock : public Group {
  private:
   void add(int number, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
     convs_.push_back(member(fmt::format("conv{}", number), square_conv(in, out, kernel, stride)));
-    norms_.push_back(member(fmt::format("bn{}", number), norm(out)));
+    norms_.push_back(member(fmt::format("bn{}", number), batch_norm(out, 2, norm_options_)));
   }
 
+  const BatchNormOptions norm_options_;
   std::vector<ModulePtr> convs_, norms_;
   ModulePtr downsample_;
 };
@@ -90,14 +88,16 @@ class Resnet : public Group {
   Resnet(const schema::ModelSpec& spec, int64_t channels, int64_t outputs)
       : pools_(spec.stem == schema::ResnetStem::kImagenet),
         conv_(member("conv1", square_conv(channels, kWidth, pools_ ? 7 : 3, pools_ ? 2 : 1))),
-        norm_(member("bn1", norm(kWidth))) {
+        norm_(member("bn1", batch_norm(kWidth, 2, BatchNormOptions::of(spec.batch_norm)))) {
+    const BatchNormOptions norms = BatchNormOptions::of(spec.batch_norm);
     const ResnetSizes sizes = sizes_of(spec.depth);
     int64_t in = kWidth;
     for (int layer = 0; layer < 4; ++layer) {
       const int64_t width = kWidth << layer;
       std::vector<ModulePtr> blocks;
       for (int i = 0; i < sizes.blocks[static_cast<size_t>(layer)]; ++i) {
-        blocks.push_back(std::make_shared<ResidualBlock>(in, width, layer > 0 && i == 0 ? 2 : 1, sizes.is_bottleneck));
+        blocks.push_back(
+            std::make_shared<ResidualBlock>(in, width, layer > 0 && i == 0 ? 2 : 1, sizes.is_bottleneck, norms));
         in = sizes.is_bottleneck ? 4 * width : width;
       }
       layers_.push_back(member(fmt::format("layer{}", layer + 1), sequential(std::move(blocks))));

@@ -108,7 +108,7 @@ std::string readable_size(int64_t bytes) {
 
 Value as_written(const Field& field, const Value& value) {
   const std::string* const choice = field.type == FieldType::kChoice ? value.text() : nullptr;
-  if (choice != nullptr && (*choice == "true" || *choice == "false")) return *choice == "true";
+  if (choice != nullptr) return read_plain_scalar(*choice).value;
   const bool is_size = field.type == FieldType::kSize && value.integer() != nullptr;
   return is_size ? Value(size_text(*value.integer())) : value;
 }
