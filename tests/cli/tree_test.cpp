@@ -120,9 +120,10 @@ TEST(Tree, LibrariesAreUsedOnlyInTheirFolders) {
     std::string header;
     std::string folder;
     size_t most_files;
+    std::string wrapper = "";  // the only header that may include it
   };
   for (const Library& library :
-       {Library{"CLI/", "runner/cli/", 1}, Library{"oneapi/dnnl/", "backends/kernels/", 1},
+       {Library{"CLI/", "runner/cli/", 1}, Library{"oneapi/dnnl/", "backends/kernels/", 1, "backends/kernels/onednn.h"},
         Library{"lua.hpp", "runner/lua/", 35}, Library{"sqlite3.h", "store/", 4}, Library{"yaml-cpp/", "schema/", 2},
         Library{"zlib.h", "", 4}, Library{"png.h", "runner/images/", 2}, Library{"jpeglib.h", "runner/images/", 1},
         Library{"nlohmann/", "", 4}}) {
@@ -131,7 +132,7 @@ TEST(Tree, LibrariesAreUsedOnlyInTheirFolders) {
       for (const std::string& name : source.includes) {
         if (!name.starts_with(library.header)) continue;
         users.insert(source.path);
-        EXPECT_FALSE(source.is_header()) << source.path << " includes " << name;
+        EXPECT_TRUE(!source.is_header() || source.path == library.wrapper) << source.path << " includes " << name;
         EXPECT_TRUE(source.path.starts_with(library.folder)) << source.path << " includes " << name;
       }
     }
