@@ -59,7 +59,12 @@ struct DnnlConv {
   int64_t parts, chunks;        // of the samples; parts: whose gradients of the weights are added up
   std::shared_ptr<OneDnnCalls<ConvCalls>> calls = std::make_shared<OneDnnCalls<ConvCalls>>();
 
-  size_t bytes(ConvTensor tensor) const { return aligned(steps[0].taken[tensor].get_size()); }
+  // Of the step that takes most: layouts may pad channels.
+  size_t bytes(ConvTensor tensor) const {
+    size_t most = 0;
+    for (const ConvStep& step : steps) most = std::max(most, aligned(step.taken[tensor].get_size()));
+    return most;
+  }
   // Scratch of a chunk: x and y, the sums of a step, and what the primitive needs.
   size_t chunk_bytes() const {
     size_t primitive = 0;
