@@ -28,6 +28,21 @@ struct Cifar {
 };
 constexpr Cifar kCifar10{"CIFAR-10", 10, 0, 1}, kCifar100{"CIFAR-100", 100, 20, 2};
 
+// CIFAR-10 or CIFAR-100, by the key `classes`.
+const Cifar& kind_of(int64_t classes) {
+  RUN_CHECK(classes == kCifar10.classes || classes == kCifar100.classes, ErrorKind::kRecipe,
+            "classes of format cifar is {}, expected 10 or 100", classes);
+  return classes == kCifar10.classes ? kCifar10 : kCifar100;
+}
+
+// Returns whether the labels are coarse ones.
+bool is_coarse(const schema::DatasetSpec& spec, const Cifar& kind) {
+  const bool coarse = spec.cifar_label == schema::CifarLabel::kCoarse;
+  RUN_CHECK(!coarse || kind.labels == 2, ErrorKind::kRecipe,
+            "{} has no coarse labels; remove label: coarse, or read CIFAR-100", kind.name);
+  return coarse;
+}
+
 // Returns which of the two all files are, by their sizes or by `classes`.
 const Cifar& kind_of(const std::vector<std::string>& files, const std::vector<std::string>& contents,
                      std::optional<int64_t> classes) {
@@ -35,9 +50,7 @@ const Cifar& kind_of(const std::vector<std::string>& files, const std::vector<st
     return std::ranges::all_of(contents, [&](const std::string& bytes) { return kind.fits(bytes.size()); });
   };
   if (classes) {
-    RUN_CHECK(*classes == kCifar10.classes || *classes == kCifar100.classes, ErrorKind::kRecipe,
-              "classes of format cifar is {}, expected 10 or 100", *classes);
-    const Cifar& kind = *classes == kCifar10.classes ? kCifar10 : kCifar100;
+    const Cifar& kind = kind_of(*classes);
     for (size_t i = 0; i < files.size(); ++i)
       RUN_CHECK(kind.fits(contents[i].size()), ErrorKind::kData,
                 "{}: {} bytes, expected records of {} bytes, as {} has", files[i], contents[i].size(),
@@ -95,12 +108,12 @@ void finish_labels(Storage& storage, const schema::DatasetSpec& spec, const Read
 }
 
 Storage planned_cifar(const schema::DatasetSpec& spec, const ReadOptions& options) {
-  const bool is_coarse = spec.cifar_label == schema::CifarLabel::kCoarse;
+  const Cifar& kind = kind_of(*spec.classes);
   Storage storage;
   storage.feature_shape = backends::Shape{3, 32, 32};
   storage.samples = *spec.planned_samples;
   storage.source = std::make_shared<const PlannedImages>();
-  const int64_t classes = is_coarse ? kCifar100.coarse_classes : *spec.classes;
+  const int64_t classes = is_coarse(spec, kind) ? kind.coarse_classes : kind.classes;
   for (int64_t i = 0; i < storage.samples; ++i) storage.classes.push_back(i % classes);
   storage.warnings.push_back(
       fmt::format("{} does not exist; planned for {} samples by planned_samples", spec.path, storage.samples));
@@ -114,15 +127,13 @@ Storage read_cifar(const schema::DatasetSpec& spec, const ReadOptions& options) 
   std::vector<std::string> contents;
   for (const std::string& file : files) contents.push_back(formats::InputFile(file).read_rest(kMostBytes));
   const Cifar& kind = kind_of(files, contents, spec.classes);
-  const bool is_coarse = spec.cifar_label == schema::CifarLabel::kCoarse;
-  RUN_CHECK(!is_coarse || kind.labels == 2, ErrorKind::kRecipe,
-            "{} has no coarse labels; remove label: coarse, or read CIFAR-100", kind.name);
+  const size_t label = is_coarse(spec, kind) ? 0 : kind.labels - 1;
 
   Storage storage;
   storage.feature_shape = backends::Shape{3, 32, 32};
   LargeArray<uint8_t> images;
   for (size_t i = 0; i < files.size(); ++i) {
-    take_records(files[i], contents[i], kind, is_coarse ? 0 : kind.labels - 1, images, storage.classes);
+    take_records(files[i], contents[i], kind, label, images, storage.classes);
     contents[i] = {};
   }
   storage.samples = std::ssize(storage.classes);

@@ -12,6 +12,7 @@
 namespace runner::backends::testing {
 namespace {
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 using Elements = std::vector<double>;
 
@@ -93,6 +94,27 @@ TEST(Windows, AverageCountsThePaddingButNotWhatCeilModeAdds) {
   expect_near(avg_pool({1, 1, 4, 4}, counted(1, 16), pool, true),
               {1.555556, 3.333333, 2, 6.333333, 11, 6, 4.5, 7.5, 4});
   expect_near(avg_pool({1, 1, 4, 4}, counted(1, 16), pool, false), {3.5, 5, 6, 9.5, 11, 12, 13.5, 15, 16});
+}
+
+TEST(Windows, MeansOf16BitsDoNotOverflow) {
+  const Elements x(4096, 100);
+  const Pooling whole{.size = 64, .stride = 64};
+  const auto mean_of = [&](const auto& record) {
+    return computed({row_of({1, 1, 64, 64}, x)},
+                    [&](Values in) { return ops::cast(record(ops::cast(in[0], DType::kF16)), DType::kF32); });
+  };
+  expect_near(mean_of([&](Value v) { return ops::avg_pool(v, std::array{whole, whole}); }), {100});
+  expect_near(mean_of([](Value v) { return ops::mean(v); }), {100});
+}
+
+TEST(Windows, GradientOfMinusInfinityGoesToTheFirst) {
+  const Pooling pool{.size = 2, .stride = 2};
+  expect_near(computed({row_of({1, 1, 4}, {-kInfinite, -kInfinite, 1, 2}), row_of({1, 1, 2}, {3, 7})},
+                       [&](Values in) {
+                         const Value y = ops::max_pool(in[0], std::span(&pool, 1));
+                         return differentiate(y, in[1], std::span(in).first(1))[0];
+                       }),
+              {3, 0, 0, 7});
 }
 
 TEST(Windows, AdaptiveAveragesMayOverlap) {

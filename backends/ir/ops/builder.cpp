@@ -33,6 +33,10 @@ Shape common_shape(std::string_view op, Value a, Value b) {
   return broadcast(x, y);
 }
 
+Value summable(Value x) {
+  return size_of(x.dtype()) == 2 ? cast(x, DType::kF32) : x;
+}
+
 Value unary(Op op, Value x) {
   return record(op, {x});
 }

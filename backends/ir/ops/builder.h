@@ -25,6 +25,9 @@ int normal_axis(std::string_view op, Value x, int64_t axis);
 // The shape that two tensors broadcast to.
 Shape common_shape(std::string_view op, Value a, Value b);
 
+// x in f32 if it has 16 bits, for a sum whose mean is rounded once.
+Value summable(Value x);
+
 Value softplus_tail(Value x);  // log(1 + exp(−|x|))
 
 }  // namespace runner::backends::ops

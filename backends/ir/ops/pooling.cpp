@@ -219,7 +219,7 @@ Value max_pool(Value x, std::span<const Pooling> pools) {
 
 Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding) {
   const std::vector<Window> windows = windows_on("avg_pool", x, pools);
-  Value mean = record_windows(Op::kWindowSum, x, windows);
+  Value mean = record_windows(Op::kWindowSum, summable(x), windows);
   double elements = 1;  // of a window, along the axes where all have as many
   for (size_t i = 0; i < pools.size(); ++i) {
     const Pooling& pool = pools[i];
@@ -229,11 +229,11 @@ Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding) {
       elements *= static_cast<double>(pool.size);
       continue;
     }
-    const Value counts = elements_of_windows(x, pool, x.shape()[static_cast<int>(2 + i)], count_padding);
+    const Value counts = elements_of_windows(mean, pool, x.shape()[static_cast<int>(2 + i)], count_padding);
     const int64_t columns = i + 1 == pools.size() ? 1 : mean.shape().back();
     mean = div(mean, columns == 1 ? counts : reshape(counts, Shape{counts.shape()[0], 1}));
   }
-  return elements == 1 ? mean : div(mean, elements);
+  return cast(elements == 1 ? mean : div(mean, elements), x.dtype());
 }
 
 }  // namespace ops

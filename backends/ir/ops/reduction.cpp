@@ -173,9 +173,10 @@ Value reduce_min(Value x, std::span<const int64_t> axes, bool keep_dims) {
 Value mean(Value x, std::span<const int64_t> axes, bool keep_dims) {
   check_input(is_float(x.dtype()), x, "mean: expected a float tensor, got {}", x.type());
   const int64_t elements = x.shape().elements();
-  const Value total = sum(x, axes, keep_dims);
+  const Value total = sum(summable(x), axes, keep_dims);
   const int64_t results = total.shape().elements();
-  return div(total, results == 0 ? 1.0 : static_cast<double>(elements) / static_cast<double>(results));
+  const double each = results == 0 ? 1.0 : static_cast<double>(elements) / static_cast<double>(results);
+  return cast(div(total, each), x.dtype());
 }
 
 // √ has no derivative at 0: where all elements are 0 the norm and its gradient are 0, as torch.linalg.vector_norm.
