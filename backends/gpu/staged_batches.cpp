@@ -40,12 +40,12 @@ std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step
                                                        BatchCopy& copy, StreamKind stream) {
   brought_.assign(batch.begin(), batch.end());
   wanted_.assign(batch.size(), {});
-  bool is_named = false;
+  const Staged* used = nullptr;  // `staged`, if the step reads a part of it
   for (const BatchRead& read : step.batch_reads()) {
     const auto bytes = static_cast<size_t>(read.bytes);
     if (const std::byte* const there = staged != nullptr ? staged->copy.copy_of(read.input, bytes) : nullptr) {
       brought_[read.input] = there;
-      is_named = true;
+      used = staged;
     } else {
       wanted_[read.input] = {batch[read.input], bytes};
     }
@@ -55,9 +55,10 @@ std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step
     if (const std::byte* const there = copy.copy_of(read.input, static_cast<size_t>(read.bytes)))
       brought_[read.input] = there;
   const uint64_t copied = launch(copy);
-  const bool is_launched = copy.launches() > 0;
-  if (is_launched || is_named)
-    streams_.wait(stream, *copied_, is_launched || staged == nullptr ? copied : staged->copied);
+  if (copy.launches() > 0)
+    streams_.wait(stream, *copied_, copied);
+  else if (used != nullptr)
+    streams_.wait(stream, *copied_, used->copied);
   return brought_;
 }
 

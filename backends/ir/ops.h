@@ -221,8 +221,8 @@ Value adaptive_max_pool(Value x, std::span<const int64_t> sizes);
 struct UpsampleOptions {
   bool linear = false;         // else the nearest element: element i of `size` is element ⌊i n / size⌋ of n, in f32
   bool align_corners = false;  // of linear: the first and last elements stay; else elements are areas
-  // For each axis what stands for size / n, as PyTorch's scale_factor: size is ⌊n · factor⌋, so they may differ. Empty:
-  // size / n. align_corners does not use it.
+  // PyTorch's scale_factor for each axis, which places the elements; empty: size / n. The two differ if n · factor is
+  // no whole number. align_corners does not use it.
   std::vector<double> factors = {};
 };
 // x: (B, C, S…) floats -> (B, C, sizes…), as torch.nn.functional.interpolate.

@@ -50,6 +50,18 @@ inline constexpr int kMostWindowAxes = 2;
 std::vector<Window> windows_of(std::span<const int64_t> numbers);
 void append_to(std::vector<int64_t>& attrs, std::span<const Window> windows);
 
+// The attributes of convolutions.
+struct ConvAttributes {
+  int64_t groups;
+  bool wide;                         // bf16 operands, f32 result
+  std::span<const int64_t> windows;  // numbers of the windows
+
+  static constexpr size_t kWide = 1, kFirstWindow = 2;  // positions in Node::attrs
+  static ConvAttributes of(std::span<const int64_t> attrs) {
+    return {attrs[0], attrs[kWide] != 0, attrs.subspan(kFirstWindow)};
+  }
+};
+
 // As XLA writes them: "size=3x3 stride=2x2 pad=1_1x1_1 rhs_dilate=2x2"; what is 1, or padding of 0, is left out.
 std::string windows_text(std::span<const int64_t> numbers);
 

@@ -130,10 +130,7 @@ class AttentionWorker {
   }
 
  private:
-  struct Matrix {
-    const T* data;
-    int64_t row_stride, col_stride;
-  };
+  using Matrix = MatrixView<const T>;
 
   RowBlock block_of(int64_t sample, int64_t head, int64_t index) const {
     const int64_t first = index * a_.block_rows, rows = std::min(a_.block_rows, a_.tokens - first);
@@ -162,22 +159,9 @@ class AttentionWorker {
     v_ = read(2, head * a_.head_elems(), a_.head_elems(), scratch_.v);
   }
 
-  // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c.
   void multiply(T* c, int64_t c_stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
                 bool add = false) const {
-    matmul_loops<T>().multiply({.c = c,
-                                .a = a.data,
-                                .b = b.data,
-                                .panels = scratch_.panels,
-                                .c_stride = c_stride,
-                                .a_row_stride = a.row_stride,
-                                .a_k_stride = a.col_stride,
-                                .b_k_stride = b.row_stride,
-                                .b_col_stride = b.col_stride,
-                                .rows = rows,
-                                .cols = cols,
-                                .inner = inner,
-                                .add = add});
+    multiply_views<T>({c, c_stride}, a, b, rows, cols, inner, scratch_.panels, add);
   }
 
   // Scales q, and computes the exponentials of the scores of a block and their factors.

@@ -107,12 +107,6 @@ struct ConvScratch {
 };
 
 template <class T>
-struct ConvMatrix {
-  T* data;
-  int64_t row_stride, col_stride = 1;
-};
-
-template <class T>
 class ConvWorker {
  public:
   ConvWorker(const Convolution& c, const KernelArguments& arguments, std::byte* scratch)
@@ -124,7 +118,7 @@ class ConvWorker {
     const T* const w = read(1, unit % c_.groups, c_.w_elems(), scratch_.w);
     T* const y = place(unit, c_.y_elems(), scratch_.y);
     for_blocks([&](const WindowRows& block) {
-      const ConvMatrix<const T> columns = columns_of(block, x);
+      const MatrixView<const T> columns = columns_of(block, x);
       multiply({at(block, y), c_.plane.windows()}, {w, c_.columns()}, columns, c_.out, windows(block), c_.columns());
     });
     store(unit, c_.y_elems(), scratch_.y);
@@ -140,8 +134,8 @@ class ConvWorker {
     T* const x = place(sample, c_.x_elems(), scratch_.x) + channels.begin * c_.plane.size();
     if (!c_.is_pointwise()) std::fill_n(x, channels.size() * c_.plane.size(), T{0});
     for_blocks([&](const WindowRows& block) {
-      const ConvMatrix<T> columns = c_.is_pointwise() ? ConvMatrix<T>{at(block, x), c_.plane.windows()}
-                                                      : ConvMatrix<T>{scratch_.columns, windows(block)};
+      const MatrixView<T> columns = c_.is_pointwise() ? MatrixView<T>{at(block, x), c_.plane.windows()}
+                                                      : MatrixView<T>{scratch_.columns, windows(block)};
       multiply(columns, {w + first, 1, c_.columns()}, {at(block, y), c_.plane.windows()}, rows, windows(block), c_.out);
       if (c_.is_pointwise()) return;
       for (int64_t i = 0; i < channels.size(); ++i)
@@ -162,7 +156,7 @@ class ConvWorker {
       const T* const x = read(0, at_sample, c_.x_elems(), scratch_.x);
       const T* const y = read(1, at_sample, c_.y_elems(), scratch_.y);
       for_blocks([&](const WindowRows& block) {
-        const ConvMatrix<const T> columns = columns_of(block, x);
+        const MatrixView<const T> columns = columns_of(block, x);
         multiply({sums, c_.columns()}, {at(block, y), c_.plane.windows()},
                  {columns.data, columns.col_stride, columns.row_stride}, c_.out, c_.columns(), windows(block), true);
       });
@@ -182,7 +176,7 @@ class ConvWorker {
   }
 
   // (columns, windows of the block): the elements of each window of a sample.
-  ConvMatrix<const T> columns_of(const WindowRows& block, const T* x) const {
+  MatrixView<const T> columns_of(const WindowRows& block, const T* x) const {
     if (c_.is_pointwise()) return {at(block, x), c_.plane.windows()};
     for (int64_t channel = 0; channel < c_.in; ++channel)
       gather_columns(c_.plane, block, x + channel * c_.plane.size(),
@@ -190,22 +184,9 @@ class ConvWorker {
     return {scratch_.columns, windows(block)};
   }
 
-  // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c.
-  void multiply(const ConvMatrix<T>& c, const ConvMatrix<const T>& a, const ConvMatrix<const T>& b, int64_t rows,
+  void multiply(const MatrixView<T>& c, const MatrixView<const T>& a, const MatrixView<const T>& b, int64_t rows,
                 int64_t cols, int64_t inner, bool add = false) const {
-    matmul_loops<T>().multiply({.c = c.data,
-                                .a = a.data,
-                                .b = b.data,
-                                .panels = scratch_.panels,
-                                .c_stride = c.row_stride,
-                                .a_row_stride = a.row_stride,
-                                .a_k_stride = a.col_stride,
-                                .b_k_stride = b.row_stride,
-                                .b_col_stride = b.col_stride,
-                                .rows = rows,
-                                .cols = cols,
-                                .inner = inner,
-                                .add = add});
+    multiply_views<T>(c, a, b, rows, cols, inner, scratch_.panels, add);
   }
 
   // Piece `index` of `elems` elements of an operand as T.
@@ -256,17 +237,13 @@ T* sums_of_parts(const Convolution& c, const KernelArguments& arguments) {
 
 template <class T>
 void run_conv_grad_w(const Convolution& c, const KernelArguments& arguments) {
-  constexpr int64_t kPiece = 16 << 10;
   T* const sums = sums_of_parts<T>(c, arguments);
   for_conv_units<T>(c, arguments, [&](ConvWorker<T>& worker, int64_t unit) {
     worker.backward_w(unit % c.groups, unit / c.groups, sums + unit * c.w_elems());
   });
   const int64_t elems = c.groups * c.w_elems();
   if (sums == result<T>(arguments)) return;
-  arguments.pool.parallel_for(ceil_div(elems, kPiece), [&](int64_t piece) {
-    const int64_t first = piece * kPiece, n = std::min(kPiece, elems - first);
-    for (int64_t part = 1; part < c.parts; ++part)
-      window_loops<T>().add(sums + first, sums + part * elems + first, 1, n);
+  add_parts(arguments.pool, sums, c.parts, elems, elems, [&](int64_t first, int64_t n) {
     if (c.result_is_native())
       std::copy_n(sums + first, n, result<T>(arguments) + first);
     else
@@ -275,8 +252,6 @@ void run_conv_grad_w(const Convolution& c, const KernelArguments& arguments) {
 }
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
-
-constexpr size_t kFirstWindowAttr = 2;  // in the attributes
 
 // The shapes of x and w, of the operands or the result.
 struct ConvShapes {
@@ -297,10 +272,10 @@ int64_t window_rows_of(const Convolution& c) {
 
 ConvShape conv_shape(const KernelRequest& request) {
   const auto [x, w] = conv_shapes(request);
-  const int64_t groups = request.attrs[0];
+  const auto [groups, wide, windows] = ConvAttributes::of(request.attrs);
   return {.dtype = request.operands[0].dtype,
           .result = request.result.dtype,
-          .plane = Plane::of(x, request.attrs.subspan(kFirstWindowAttr)),
+          .plane = Plane::of(x, windows),
           .batch = x[0],
           .groups = groups,
           .in = w[1],
@@ -310,7 +285,8 @@ ConvShape conv_shape(const KernelRequest& request) {
 // Whether oneDNN is at least as fast (bench/ops_bench.cpp), including the conversion of layouts: enough work, channels
 // that fill its vectors, or one channel per group, which has kernels of its own.
 bool suits_onednn(Op op, const ConvShape& s) {
-  constexpr int64_t kLeastProducts = 2 << 20, kLeastOut = 8;
+  constexpr double kLeastProducts = 2 << 20;
+  constexpr int64_t kLeastOut = 8;
   const int64_t least_in = op == Op::kConv ? 3 : op == Op::kConvGradX ? 8 : 1;
   const bool is_known =
       s.dtype == DType::kF32 || (s.dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative);
@@ -320,11 +296,10 @@ bool suits_onednn(Op op, const ConvShape& s) {
 
 // Parts so that there are enough units for several threads.
 int64_t conv_parts(const Convolution& c, Op op) {
-  constexpr int64_t kMostSums = 4 << 20;
   const int64_t samples = std::max<int64_t>(c.batch * c.groups, 1);
   if (op == Op::kConvGradX)
     return std::clamp(ceil_div(kLeastConvUnits, samples), int64_t{1}, std::max<int64_t>(c.in, 1));
-  const int64_t fitting = kMostSums / std::max<int64_t>(c.groups * c.w_elems(), 1);
+  const int64_t fitting = kMostConvSums / std::max<int64_t>(c.groups * c.w_elems(), 1);
   return std::clamp(std::min(ceil_div(kLeastConvUnits, c.groups), fitting), int64_t{1}, std::max<int64_t>(c.batch, 1));
 }
 
@@ -344,9 +319,8 @@ Kernel prepare_conv(const KernelRequest& request) {
   c.block_rows = window_rows_of(c);
   if (op != Op::kConv) c.parts = conv_parts(c, op);
   c.units = (op == Op::kConvGradW ? c.groups : c.batch * c.groups) * c.parts;
-  const double products = static_cast<double>(c.batch * c.groups * c.y_elems()) * static_cast<double>(c.columns());
   const double slow = c.dtype == DType::kF64 ? 4 : 1;
-  c.chunks = chunk_count(slow * 2 * products / kFlopsPerNs, c.units);
+  c.chunks = chunk_count(slow * 2 * c.products() / kFlopsPerNs, c.units);
   const std::string name = fmt::format("{}.{}", name_of(op), name_of(c.dtype));
   if (c.dtype == DType::kF64) return make_kernel<run_f64>(name, c, conv_scratch_bytes<double>(c, op));
   return make_kernel<run_f32>(name, c, conv_scratch_bytes<float>(c, op));
@@ -362,7 +336,7 @@ namespace {
 // Calls body(x, w, y) with the positions of each product of an element of x and of w that y sums.
 template <class Body>
 void for_products(const Call& call, const Shape& x, const Shape& w, const Body& body) {
-  const std::vector<Window> windows = windows_of(std::span(call.attrs).subspan(kFirstWindowAttr));
+  const std::vector<Window> windows = windows_of(ConvAttributes::of(call.attrs).windows);
   const bool is_plane = windows.size() == 2;
   const Window h = is_plane ? windows[0] : Window{}, v = windows.back();
   const int64_t height = is_plane ? x[2] : 1, width = x.back(), groups = call.attr(0);

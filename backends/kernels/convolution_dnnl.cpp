@@ -27,10 +27,15 @@ struct Conversion {
   dnnl::reorder primitive;
 };
 
-// The tensors of a primitive in the layouts that it takes, and the conversions from or to plain layouts.
 enum ConvTensor : size_t { kX, kW, kY };
 
-// The primitive for a number of samples.
+// The tensor that an op computes; the others are its operands.
+ConvTensor result_of(Op op) {
+  return op == Op::kConv ? kY : op == Op::kConvGradX ? kX : kW;
+}
+
+// The primitive for a number of samples: its tensors in the layouts that it takes, and the conversions from or to plain
+// layouts.
 struct ConvStep {
   int64_t samples = 0;
   dnnl::primitive primitive;
@@ -90,7 +95,7 @@ ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples) {
                           {s.out, s.in, s.plane.h.window.size, s.plane.w.window.size},
                           dims_of(s.plane, samples, s.groups * s.out, &PlaneAxis::windows)};
   if (s.groups > 1) dims[kW].insert(dims[kW].begin(), s.groups);
-  const ConvTensor result = op == Op::kConv ? kY : op == Op::kConvGradX ? kX : kW;
+  const ConvTensor result = result_of(op);
   ConvDescs descs;
   for (const ConvTensor tensor : {kX, kW, kY}) {
     // The gradient of the weights is summed in f32.
@@ -106,7 +111,7 @@ ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples) {
 template <class PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& desc) {
   const std::string_view name = desc.impl_info_str();
-  return name.starts_with("jit") || name.starts_with("brgconv") || name.starts_with("brg");
+  return name.starts_with("jit") || name.starts_with("brg");
 }
 
 // Unset if oneDNN has only slow implementations.
@@ -134,27 +139,30 @@ std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples) {
       attr, onednn_engine());
   ConvStep step{
       .samples = samples, .primitive = {}, .plain = descs.plain, .taken = {}, .conversions = {}, .scratch = {}};
+  // `desc`: of the primitive. Returns whether it is fast.
+  const auto use = [&](const auto& desc, const dnnl::primitive& primitive, std::array<memory::desc, 3> taken) {
+    step.primitive = primitive;
+    step.taken = std::move(taken);
+    step.scratch = desc.scratchpad_desc();
+    return is_fast(desc);
+  };
+  bool fast = false;
   if (op == Op::kConv) {
-    if (!is_fast(forward)) return std::nullopt;
-    step.primitive = dnnl::convolution_forward(forward);
-    step.taken = {forward.src_desc(), forward.weights_desc(), forward.dst_desc()};
-    step.scratch = forward.scratchpad_desc();
+    fast = use(forward, dnnl::convolution_forward(forward),
+               {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
   } else if (op == Op::kConvGradX) {
-    const dnnl::convolution_backward_data::primitive_desc backward(
-        {direct, x, weights, y, strides, dilates, before, ends}, attr, onednn_engine(), forward);
-    if (!is_fast(backward)) return std::nullopt;
-    step.primitive = dnnl::convolution_backward_data(backward);
-    step.taken = {backward.diff_src_desc(), backward.weights_desc(), backward.diff_dst_desc()};
-    step.scratch = backward.scratchpad_desc();
+    const dnnl::convolution_backward_data::primitive_desc desc({direct, x, weights, y, strides, dilates, before, ends},
+                                                               attr, onednn_engine(), forward);
+    fast = use(desc, dnnl::convolution_backward_data(desc),
+               {desc.diff_src_desc(), desc.weights_desc(), desc.diff_dst_desc()});
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc backward(
+    const dnnl::convolution_backward_weights::primitive_desc desc(
         {direct, x, weights, y, strides, dilates, before, ends}, attr, onednn_engine(), forward);
-    if (!is_fast(backward)) return std::nullopt;
-    step.primitive = dnnl::convolution_backward_weights(backward);
-    step.taken = {backward.src_desc(), backward.diff_weights_desc(), backward.diff_dst_desc()};
-    step.scratch = backward.scratchpad_desc();
+    fast = use(desc, dnnl::convolution_backward_weights(desc),
+               {desc.src_desc(), desc.diff_weights_desc(), desc.diff_dst_desc()});
   }
-  const ConvTensor result = op == Op::kConv ? kY : op == Op::kConvGradX ? kX : kW;
+  if (!fast) return std::nullopt;
+  const ConvTensor result = result_of(op);
   for (const ConvTensor tensor : {kX, kW, kY}) {
     if (!step.converts(tensor)) continue;
     const memory::desc &from = tensor == result ? step.taken[tensor] : step.plain[tensor],
@@ -199,19 +207,27 @@ class ConvChunk {
     primitive_room_ = at;
   }
 
+  // Converts the weights from plain layout to the scratch of all chunks.
+  void take_weights() { take(conv_.steps[0], calls_.steps[0], kW, arguments_.operands[1]); }
+
+  // Converts the sums of all chunks, in the first scratch, to the result.
+  void give_weights() {
+    ConvCall& call = calls_.steps[0];
+    point(call.taken[kW], arguments_.scratch);
+    give(conv_.steps[0], call, kW, arguments_.results[0]);
+  }
+
   // One sample of y or of the gradient of x. The weights have been converted.
   void compute(int64_t sample) {
     const ConvStep& step = conv_.steps[0];
     ConvCall& call = calls_.steps[0];
-    const ConvTensor from = conv_.op == Op::kConv ? kX : kY, to = conv_.op == Op::kConv ? kY : kX;
+    const ConvTensor to = result_of(conv_.op), from = to == kY ? kX : kY;
     take(step, call, from, operand_at(0, step, from, sample));
     point(call.taken[kW], step.converts(kW) ? room_[kW] : arguments_.operands[1]);
     std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(sample);
     point(call.taken[to], step.converts(to) ? room_[to] : result);
     run(step, call);
-    if (!step.converts(to)) return;
-    point(call.plain[to], result);
-    convert(step, call.taken[to], call.plain[to], to);
+    if (step.converts(to)) give(step, call, to, result);
   }
 
   // sums = the gradient of the weights over the samples of a part.
@@ -249,22 +265,29 @@ class ConvChunk {
     convert(step, call.plain[tensor], call.taken[tensor], tensor);
   }
 
+  // Converts what the primitive has computed to `data`.
+  void give(const ConvStep& step, ConvCall& call, ConvTensor tensor, std::byte* data) {
+    point(call.plain[tensor], data);
+    convert(step, call.taken[tensor], call.plain[tensor], tensor);
+  }
+
   void convert(const ConvStep& step, const memory& from, const memory& to, ConvTensor tensor) {
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-    execute(step.conversions[tensor].primitive, calls_.stream, args, "conv");
+    execute(step.conversions[tensor].primitive, calls_.stream, args, name_of(conv_.op));
   }
 
   void run(const ConvStep& step, ConvCall& call) {
-    constexpr int kArguments[][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                     {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                     {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-    const auto& names = kArguments[conv_.op == Op::kConv ? 0 : conv_.op == Op::kConvGradX ? 1 : 2];
+    // By the result, then by tensor.
+    constexpr int kArguments[][3] = {{DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                     {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                     {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
+    const auto& names = kArguments[result_of(conv_.op)];
     point(call.scratch, primitive_room_);
     const dnnl_exec_arg_t args[] = {{names[kX], call.taken[kX].get()},
                                     {names[kW], call.taken[kW].get()},
                                     {names[kY], call.taken[kY].get()},
                                     {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
-    execute(step.primitive, calls_.stream, args, "conv");
+    execute(step.primitive, calls_.stream, args, name_of(conv_.op));
   }
 
   const DnnlConv& conv_;
@@ -274,22 +297,12 @@ class ConvChunk {
   std::byte* primitive_room_;
 };
 
-// Converts the weights between `plain` and the first scratch.
-void convert_weights(const DnnlConv& conv, ChunkCalls& calls, std::byte* plain, std::byte* taken, bool to_plain) {
-  ConvCall& call = calls.steps[0];
-  point(call.plain[kW], plain);
-  point(call.taken[kW], taken);
-  const memory &from = to_plain ? call.taken[kW] : call.plain[kW], &to = to_plain ? call.plain[kW] : call.taken[kW];
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-  execute(conv.steps[0].conversions[kW].primitive, calls.stream, args, "conv");
-}
-
 using BorrowedConvCalls = OneDnnCalls<ConvCalls>::Borrowed;
 
 void run_samples(const DnnlConv& conv, const KernelArguments& arguments) {
   use_one_openmp_thread();
   BorrowedConvCalls calls(*conv.calls, [&] { return make_calls(conv); });
-  if (conv.steps[0].converts(kW)) convert_weights(conv, (*calls)[0], arguments.operands[1], arguments.scratch, false);
+  if (conv.steps[0].converts(kW)) ConvChunk(conv, (*calls)[0], arguments, 0).take_weights();
   arguments.pool.parallel_for(conv.chunks, [&](int64_t chunk) {
     use_one_openmp_thread();
     ConvChunk worker(conv, (*calls)[static_cast<size_t>(chunk)], arguments, chunk);
@@ -311,15 +324,10 @@ void run_weights(const DnnlConv& conv, const KernelArguments& arguments) {
     for (int64_t part = parts.begin; part < parts.end; ++part)
       worker.add_part(part_of(conv.shape.batch, part, conv.parts), sums_of(part));
   });
-  constexpr int64_t kPiece = 16 << 10;
   const auto elems = static_cast<int64_t>(conv.steps[0].taken[kW].get_size() / sizeof(float));
-  arguments.pool.parallel_for(ceil_div(elems, kPiece), [&](int64_t piece) {
-    const int64_t first = piece * kPiece, n = std::min(kPiece, elems - first);
-    for (int64_t part = 1; part < conv.parts; ++part)
-      window_loops<float>().add(sums_of(0) + first, sums_of(part) + first, 1, n);
-  });
+  add_parts(arguments.pool, sums_of(0), conv.parts, sums_of(1) - sums_of(0), elems, [](int64_t, int64_t) {});
   if (conv.steps[0].converts(kW))
-    convert_weights(conv, (*calls)[0], arguments.results[0], arguments.scratch, true);
+    ConvChunk(conv, (*calls)[0], arguments, 0).give_weights();
   else
     std::copy_n(arguments.scratch, conv.steps[0].plain[kW].get_size(), arguments.results[0]);
 }
@@ -328,8 +336,7 @@ void run_weights(const DnnlConv& conv, const KernelArguments& arguments) {
 
 // Parts of the samples: several, unless their sums would take too much memory.
 int64_t parts_of_samples(const ConvShape& s) {
-  constexpr int64_t kMostSums = 4 << 20;
-  const int64_t fitting = std::max<int64_t>(2, kMostSums / (s.groups * s.w_elems()));
+  const int64_t fitting = std::max<int64_t>(2, kMostConvSums / (s.groups * s.w_elems()));
   return std::min({kLeastConvUnits, fitting, s.batch});
 }
 
@@ -342,7 +349,7 @@ int64_t samples_of_step(const ConvShape& s, int64_t part) {
 std::optional<DnnlConv> make_conv(Op op, const ConvShape& s) {
   DnnlConv conv{.op = op, .shape = s, .steps = {}, .parts = 1, .chunks = 1};
   const double gflops = s.dtype == DType::kBf16 ? 200 : 100;
-  const double ns = 2 * static_cast<double>(s.products()) / gflops;
+  const double ns = 2 * s.products() / gflops;
   std::vector<int64_t> sizes{1};
   if (op == Op::kConvGradW) {
     conv.parts = parts_of_samples(s);

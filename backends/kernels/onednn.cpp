@@ -34,7 +34,7 @@ void point(dnnl::memory& object, std::byte* data) {
 }
 
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, std::span<const dnnl_exec_arg_t> arguments,
-             const char* op) {
+             std::string_view op) {
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
   RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "{}: oneDNN failed with status {}", op, static_cast<int>(status));

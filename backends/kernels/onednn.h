@@ -1,4 +1,4 @@
-// What the kernels that call oneDNN 2.x share. Only these include this header, the only one that includes oneDNN's.
+// Helpers of kernels that call oneDNN 2.x. Only these include this header, the only one that includes oneDNN's.
 //
 // Primitives are created when a Plan is built, and run as single-threaded calls on parts of the work that depend on the
 // shape only. oneDNN's own OpenMP pool is not used: each thread that creates or runs primitives is first limited to one
@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ void point(dnnl::memory& object, std::byte* data);
 
 // Throws Error(kRun) with the name of the op if oneDNN fails.
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, std::span<const dnnl_exec_arg_t> arguments,
-             const char* op);
+             std::string_view op);
 
 // The free list of a kernel. Calls: the memory objects of one execution.
 template <class Calls>

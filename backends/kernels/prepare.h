@@ -1,5 +1,5 @@
-// Helpers for preparing kernels: Kernels from functions, scratch memory, chunks of work (part_of in rounding.h), and
-// rounding of accumulators.
+// Helpers for preparing kernels: Kernels from functions, scratch memory, products, chunks of work (part_of in
+// rounding.h), and rounding of accumulators.
 #pragma once
 
 #include <memory>
@@ -58,6 +58,32 @@ const MatmulLoops<T>& matmul_loops() {
     return loops().matmul_f32;
   else
     return loops().matmul_f64;
+}
+
+template <class T>
+struct MatrixView {
+  T* data;
+  int64_t row_stride, col_stride = 1;  // in elements
+};
+
+// c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c, whose rows are contiguous. `panels`: room for
+// MatmulLoops::panel_elems.
+template <class T>
+void multiply_views(const MatrixView<T>& c, const MatrixView<const T>& a, const MatrixView<const T>& b, int64_t rows,
+                    int64_t cols, int64_t inner, T* panels, bool add) {
+  matmul_loops<T>().multiply({.c = c.data,
+                              .a = a.data,
+                              .b = b.data,
+                              .panels = panels,
+                              .c_stride = c.row_stride,
+                              .a_row_stride = a.row_stride,
+                              .a_k_stride = a.col_stride,
+                              .b_k_stride = b.row_stride,
+                              .b_col_stride = b.col_stride,
+                              .rows = rows,
+                              .cols = cols,
+                              .inner = inner,
+                              .add = add});
 }
 
 // Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.

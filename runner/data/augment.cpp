@@ -79,7 +79,7 @@ void check_crop(const std::vector<int64_t>& size, const ImageShape& shape, const
             shape.channels == 3 ? ", or change data.resize and data.center_crop" : "");
 }
 
-// Features of which `color` can multiply the brightness: those from 0 (black) to 1 (white).
+// Throws Error(kData) if features are not from 0 (black) to 1 (white), as `color` needs them.
 void check_unit_range(const Storage& storage, const std::string& key) {
   float least = 0, most = storage.bytes.empty() ? 0 : 255 * storage.scale;
   for (const float value : storage.values) {

@@ -90,7 +90,7 @@ struct InputUse {
 struct LoaderSpec {
   bool shuffle = true;
   bool by_length = false;  // samples of similar length follow each other (Order::group_by()); needs texts and shuffle
-  uint64_t seed = 0;       // of the order, and of what is drawn for a sample (SampleKey)
+  uint64_t seed = 0;       // of the order and of the draws of samples (SampleKey)
   int64_t rank = 0;
   Position from = {};          // first batch; skipping costs the permutation of the epoch, or reading a stream up to it
   int64_t epochs = INT64_MAX;  // next() throws after the last step of epoch `epochs` − 1

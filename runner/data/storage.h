@@ -138,6 +138,8 @@ struct Storage {
   std::vector<std::string> class_names;    // names among the labels, or characters of a text, sorted
 
   int64_t width() const { return feature_shape.elements(); }
+  // Whether the features are byte / 255 of images, from a source.
+  bool has_image_source() const { return source && !rule; }
   // Whether the samples are windows of one text, which may overlap, rather than rows.
   bool is_windowed() const { return text.stride > 0; }
   // Uses tokens as labels: each token itself (kTokens), or the next one (kNextTokens).

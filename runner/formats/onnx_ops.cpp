@@ -233,17 +233,13 @@ Numbers pads(const std::vector<backends::Window>& windows) {
   return numbers;
 }
 
-// The windows that follow the groups and the flag of a wide product.
-std::vector<backends::Window> windows_of_conv(const OnnxNode& node) {
-  return backends::windows_of(node.attrs.subspan(2));
-}
-
 }  // namespace
 
 constexpr OnnxRule kConv{.record = [](const OnnxNode& node) -> OnnxValue {
-  const std::vector<backends::Window> windows = windows_of_conv(node);
+  const auto attributes = backends::ConvAttributes::of(node.attrs);
+  const std::vector<backends::Window> windows = backends::windows_of(attributes.windows);
   return {node.graph.node("Conv", {node.expanded(0), node.expanded(1)},
-                          {{"group", node.attrs[0]},
+                          {{"group", attributes.groups},
                            {"strides", of_each(windows, &backends::Window::stride)},
                            {"dilations", of_each(windows, &backends::Window::dilation)},
                            {"pads", pads(windows)}})};
@@ -251,7 +247,8 @@ constexpr OnnxRule kConv{.record = [](const OnnxNode& node) -> OnnxValue {
 
 // A transposed convolution.
 constexpr OnnxRule kConvGradX{.record = [](const OnnxNode& node) -> OnnxValue {
-  const std::vector<backends::Window> windows = windows_of_conv(node);
+  const auto attributes = backends::ConvAttributes::of(node.attrs);
+  const std::vector<backends::Window> windows = backends::windows_of(attributes.windows);
   Numbers rest;  // elements after the last window
   for (size_t i = 0; i < windows.size(); ++i) {
     const int64_t size = node.type().shape[static_cast<int>(2 + i)];
@@ -259,7 +256,7 @@ constexpr OnnxRule kConvGradX{.record = [](const OnnxNode& node) -> OnnxValue {
     rest.push_back(size + window.before + window.after - window.extent() - (window.count(size) - 1) * window.stride);
   }
   return {node.graph.node("ConvTranspose", {node.expanded(0), node.expanded(1)},
-                          {{"group", node.attrs[0]},
+                          {{"group", attributes.groups},
                            {"strides", of_each(windows, &backends::Window::stride)},
                            {"dilations", of_each(windows, &backends::Window::dilation)},
                            {"pads", pads(windows)},

@@ -16,7 +16,7 @@ struct ClassImage {
 struct LeftOut {
   int64_t hidden = 0;           // named .*, Thumbs.db, desktop.ini or __MACOSX
   int64_t other_ending = 0;     // files in class folders that do not end with .png, .jpg or .jpeg in any case
-  int64_t outside_classes = 0;  // files beside the class folders, as torchvision ignores them
+  int64_t outside_classes = 0;  // files that are in no class folder
 };
 
 struct ImageFolder {

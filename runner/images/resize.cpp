@@ -107,7 +107,7 @@ bool is_vertical_first(const Image& image, int64_t height, int64_t width) {
   return height < image.height && image.height - height > 2 * (image.width - width);
 }
 
-// Half of a difference, of which a fraction is rounded to the even number.
+// Half of the difference, rounded to the nearest whole number, or to the even one if both are equally near.
 int64_t centered(int64_t available, int64_t needed) {
   return static_cast<int64_t>(std::nearbyint(static_cast<double>(available - needed) / 2.0));
 }
@@ -137,11 +137,6 @@ ImageSize size_with_shorter_side(const Image& image, int64_t side) {
   };
   if (image.width <= image.height) return {.height = longer(image.height, image.width), .width = side};
   return {.height = side, .width = longer(image.width, image.height)};
-}
-
-Image resize_shorter_side(const Image& image, int64_t side) {
-  const ImageSize size = size_with_shorter_side(image, side);
-  return resized(image, size.height, size.width);
 }
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {

@@ -32,9 +32,6 @@ Image resized(const Image& image, int64_t height, int64_t width);
 // Returns the size of torchvision's Resize(side): the shorter side becomes `side`, the longer one is truncated.
 ImageSize size_with_shorter_side(const Image& image, int64_t side);
 
-// resized() to size_with_shorter_side().
-Image resize_shorter_side(const Image& image, int64_t side);
-
 // torchvision's CenterCrop((height, width)): a smaller image is first padded with 0 on both sides, and a half pixel is
 // rounded to an even offset.
 Image center_crop(const Image& image, int64_t height, int64_t width);

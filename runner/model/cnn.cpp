@@ -23,7 +23,7 @@ Sizes for_axes(const Sizes& sizes, size_t axes) {
 class StackBuilder {
  public:
   // `sample`: (L), (H, W) or (C, H, W).
-  explicit StackBuilder(const Shape& sample) : shape_(sample) {
+  explicit StackBuilder(const Shape& sample) {
     std::vector<int64_t> dims(sample.dims().begin(), sample.dims().end());
     if (dims.size() < 3) dims.insert(dims.begin(), 1);
     shape_ = Shape(dims);
@@ -47,10 +47,15 @@ class StackBuilder {
   size_t axes() const { return static_cast<size_t>(shape_.rank() - 1); }
   int64_t channels() const { return shape_[0]; }
 
-  void need_axes(bool wants, std::string_view name) const {
-    RUN_CHECK(wants == (axes() > 0), ErrorKind::kRecipe, "{}: {} needs {}, but gets samples {}{}", place_, name,
-              wants ? "channels with spatial axes" : "features without spatial axes", shape_.to_string(),
-              wants ? "" : "; add flatten or global_avg_pool before it");
+  void require_axes(std::string_view name) const {
+    RUN_CHECK(axes() > 0, ErrorKind::kRecipe, "{}: {} needs channels with spatial axes, but gets samples {}", place_,
+              name, shape_.to_string());
+  }
+  void require_flat(std::string_view name) const {
+    RUN_CHECK(
+        axes() == 0, ErrorKind::kRecipe,
+        "{}: {} needs features without spatial axes, but gets samples {}; add flatten or global_avg_pool before it",
+        place_, name, shape_.to_string());
   }
 
   ModulePtr module_of(const StackLayer& layer) {
@@ -74,7 +79,7 @@ class StackBuilder {
       case StackWord::kSigmoid: return activation(schema::Activation::kSigmoid);
       case StackWord::kFlatten: shape_ = Shape{shape_.elements()}; return flatten();
       case StackWord::kGlobalAvgPool:
-        need_axes(true, "global_avg_pool");
+        require_axes("global_avg_pool");
         shape_ = Shape{channels()};
         return global_avg_pool();
       case StackWord::kBatchNorm: return add_batch_norm({});
@@ -83,7 +88,7 @@ class StackBuilder {
   }
 
   ModulePtr add_conv(const StackLayer& layer) {
-    need_axes(true, "conv");
+    require_axes("conv");
     const bool same = !layer.padding.empty() && !layer.padding[0].word.empty();
     const ConvOptions options{.in = channels(),
                               .out = *layer.conv,
@@ -96,13 +101,13 @@ class StackBuilder {
                               .bias = layer.bias.value_or(true)};
     RUN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, ErrorKind::kRecipe,
               "{}: groups must divide {} and {} channels, got {}", place_, options.in, options.out, options.groups);
-    move(windows_of(options), "conv");
+    apply_windows(windows_of(options), "conv");
     shape_ = shape_.with(0, options.out);
     return conv(options);
   }
 
   ModulePtr add_pool(const StackLayer& layer, const Sizes& sizes, std::string_view name) {
-    need_axes(true, name);
+    require_axes(name);
     const Sizes size = sizes_of(sizes, name), stride = layer.stride.empty() ? size : sizes_of(layer.stride, "stride");
     const Sizes padding = sizes_of(padding_of(layer), "padding"), dilation = sizes_of(layer.dilation, "dilation");
     std::vector<Pooling> pools;
@@ -119,13 +124,13 @@ class StackBuilder {
       windows.push_back(pool.on(shape_[static_cast<int>(1 + i)]));
       pools.push_back(pool);
     }
-    move(windows, name);
+    apply_windows(windows, name);
     return name == "max_pool" ? max_pool(std::move(pools))
                               : avg_pool(std::move(pools), layer.count_include_pad.value_or(true));
   }
 
   ModulePtr add_linear(const StackLayer& layer) {
-    need_axes(false, "linear");
+    require_flat("linear");
     ModulePtr module = linear(shape_[0], *layer.linear, layer.bias.value_or(true));
     shape_ = Shape{*layer.linear};
     return module;
@@ -142,7 +147,7 @@ class StackBuilder {
   }
 
   // Moves windows over the axes of a sample.
-  void move(const std::vector<backends::Window>& windows, std::string_view name) {
+  void apply_windows(const std::vector<backends::Window>& windows, std::string_view name) {
     const Shape before = shape_;
     for (size_t i = 0; i < windows.size(); ++i) {
       const int axis = static_cast<int>(1 + i);

@@ -33,16 +33,15 @@ ModulePtr square_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
 class ResidualBlock : public Group {
  public:
   // Basic: two convolutions of 3 × 3. Bottleneck: 1 × 1, 3 × 3 and 1 × 1 with four times the channels.
-  ResidualBlock(int64_t in, int64_t width, int64_t stride, bool is_bottleneck, const BatchNormOptions& norms)
-      : norm_options_(norms) {
+  ResidualBlock(int64_t in, int64_t width, int64_t stride, bool is_bottleneck, const BatchNormOptions& norms) {
     const int64_t out = is_bottleneck ? 4 * width : width;
     if (is_bottleneck) {
-      add(1, in, width, 1, 1);
-      add(2, width, width, 3, stride);
-      add(3, width, out, 1, 1);
+      add(1, in, width, 1, 1, norms);
+      add(2, width, width, 3, stride, norms);
+      add(3, width, out, 1, 1, norms);
     } else {
-      add(1, in, width, 3, stride);
-      add(2, width, width, 3, 1);
+      add(1, in, width, 3, stride, norms);
+      add(2, width, width, 3, 1, norms);
     }
     if (stride != 1 || in != out)
       downsample_ = member("downsample", sequential({square_conv(in, out, 1, stride), batch_norm(out, 2, norms)}));
@@ -59,12 +58,11 @@ class ResidualBlock : public Group {
   }
 
  private:
-  void add(int number, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  void add(int number, int64_t in, int64_t out, int64_t kernel, int64_t stride, const BatchNormOptions& norms) {
     convs_.push_back(member(fmt::format("conv{}", number), square_conv(in, out, kernel, stride)));
-    norms_.push_back(member(fmt::format("bn{}", number), batch_norm(out, 2, norm_options_)));
+    norms_.push_back(member(fmt::format("bn{}", number), batch_norm(out, 2, norms)));
   }
 
-  const BatchNormOptions norm_options_;
   std::vector<ModulePtr> convs_, norms_;
   ModulePtr downsample_;
 };
@@ -86,8 +84,8 @@ class Resnet : public Group {
  public:
   // `channels`: of the images.
   Resnet(const schema::ModelSpec& spec, int64_t channels, int64_t outputs)
-      : pools_(spec.stem == schema::ResnetStem::kImagenet),
-        conv_(member("conv1", square_conv(channels, kWidth, pools_ ? 7 : 3, pools_ ? 2 : 1))),
+      : has_stem_pool_(spec.stem == schema::ResnetStem::kImagenet),
+        conv_(member("conv1", square_conv(channels, kWidth, has_stem_pool_ ? 7 : 3, has_stem_pool_ ? 2 : 1))),
         norm_(member("bn1", batch_norm(kWidth, 2, BatchNormOptions::of(spec.batch_norm)))) {
     const BatchNormOptions norms = BatchNormOptions::of(spec.batch_norm);
     const ResnetSizes sizes = sizes_of(spec.depth);
@@ -108,7 +106,7 @@ class Resnet : public Group {
   Value record(ForwardContext& context, Value x) const override {
     Value y = ops::relu(norm_->forward(context, conv_->forward(context, with_channels(x))));
     const Pooling pool{.size = 3, .stride = 2, .padding = 1};
-    if (pools_) y = ops::max_pool(y, std::array{pool, pool});
+    if (has_stem_pool_) y = ops::max_pool(y, std::array{pool, pool});
     for (const ModulePtr& layer : layers_) y = layer->forward(context, y);
     constexpr int64_t kSpatial[] = {2, 3};
     return output_->forward(context, ops::mean(y, kSpatial));
@@ -117,7 +115,7 @@ class Resnet : public Group {
  private:
   static constexpr int64_t kWidth = 64;
 
-  const bool pools_;
+  const bool has_stem_pool_;
   ModulePtr conv_, norm_;
   std::vector<ModulePtr> layers_;
   ModulePtr output_;

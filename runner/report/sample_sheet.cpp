@@ -27,7 +27,7 @@ struct Tones {
 
 // Bytes have a range of their own; numbers of a file that of the samples shown.
 Tones tones_of(const data::Storage& storage, std::span<const float> features) {
-  if (storage.source && !storage.rule) return {};
+  if (storage.has_image_source()) return {};
   if (!storage.bytes.empty()) return {.white = 255 * storage.scale};
   const auto [least, most] = std::ranges::minmax(features);
   return {.black = least, .white = most > least ? most : least + 1};
@@ -106,7 +106,7 @@ SampleSheet sample_sheet(const data::Data& data, const schema::Recipe& recipe, i
   }
   sheet.image = images::contact_sheet(samples);
   const data::Storage& storage = data.train.storage();
-  const bool has_bytes = !storage.bytes.empty() || (storage.source && !storage.rule);
+  const bool has_bytes = !storage.bytes.empty() || storage.has_image_source();
   if (!has_bytes) sheet.values = fmt::format("{:.4g} is black, {:.4g} white", tones.black, tones.white);
   return sheet;
 }

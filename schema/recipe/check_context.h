@@ -9,8 +9,7 @@
 
 namespace runner::schema {
 
-// A key of the sections of a list, each of which has exactly one of several such keys, and the keys that may be written
-// beside it.
+// One kind of section in a list. Each section has exactly one key of a kind, and may have the options of that kind.
 struct Variant {
   std::string_view key;
   std::span<const std::string_view> options;

@@ -56,15 +56,20 @@ TEST(Resizing, TheSameSizeKeepsTheImage) {
   EXPECT_EQ(resized(image, 5, 6).rgb, image.rgb);
 }
 
+Image with_shorter_side(const Image& image, int64_t side) {
+  const ImageSize size = size_with_shorter_side(image, side);
+  return resized(image, size.height, size.width);
+}
+
 TEST(Resizing, TheShorterSideGetsTheSize) {
-  const Image image = resize_shorter_side(random_image(10, 25), 4);
+  const Image image = with_shorter_side(random_image(10, 25), 4);
   EXPECT_EQ(image.height, 4);
   EXPECT_EQ(image.width, 10);
 }
 
 TEST(Resizing, RefusesSizesBeyondTheLimit) {
   const Image thin = random_image(100'000, 1);
-  EXPECT_EQ(support::thrown_text([&] { resize_shorter_side(thin, 512); }, ErrorKind::kData),
+  EXPECT_EQ(support::thrown_text([&] { with_shorter_side(thin, 512); }, ErrorKind::kData),
             "cannot turn an image of 100000 x 1 into 51200000 x 512 pixels (height x width); expected 1 to 268435456 "
             "pixels");
   EXPECT_EQ(support::thrown_text([&] { resized(thin, 0, 5); }, ErrorKind::kData),

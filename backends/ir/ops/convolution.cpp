@@ -15,7 +15,6 @@ constexpr Attribute kConvAttributes[] = {
     {"wide", Type::kInt, kFlag, kAlways, kNameAndValue, "", ""},  // bf16 operands, f32 result
     {"windows", Type::kWindows, kAnyInt, kAlways, kValue, "window={{{}}}", "window={{{}}}"},
 };
-constexpr size_t kFirstWindow = 2;
 
 // ---- types ----
 
@@ -30,25 +29,25 @@ void check_operands(Query q) {
   const int rank = a.shape.rank();
   check(is_float(a.dtype) && a.dtype == b.dtype && rank == b.shape.rank() && rank > 2 && rank <= 2 + kMostWindowAxes,
         "{}: expected tensors (B, C, L) or (B, C, H, W) of one float dtype, got {} and {}", name_of(q.op), a, b);
-  check(q.attrs[1] == 0 || a.dtype == DType::kBf16, "{}: expected bf16 operands of a wide product, got {}",
-        name_of(q.op), a);
+  check(!ConvAttributes::of(q.attrs).wide || a.dtype == DType::kBf16,
+        "{}: expected bf16 operands of a wide product, got {}", name_of(q.op), a);
 }
 
 // Throws unless y is the result of the convolution of x with w.
 void check_fit(Query q, const ConvTypes& t) {
-  const int64_t groups = q.attrs[0];
+  const auto [groups, wide, numbers] = ConvAttributes::of(q.attrs);
   const Shape &x = t.x.shape, &w = t.w.shape, &y = t.y.shape;
   check(w[1] * groups == x[1] && w[0] % groups == 0,
         "{}: expected weights (O, {} / {}, …) with O a multiple of {}, got {}", name_of(q.op), x[1], groups, groups,
         t.w);
   check(y[0] == x[0] && y[1] == w[0], "{}: expected results ({}, {}, …) for {} and weights {}, got {}", name_of(q.op),
         x[0], w[0], t.x, t.w, t.y);
-  const std::vector<Window> windows = windows_of(q.attrs.subspan(kFirstWindow));
+  const std::vector<Window> windows = windows_of(numbers);
   for (int i = 0; i < std::ssize(windows); ++i) {
     const Window& window = windows[static_cast<size_t>(i)];
     const int64_t n = x[2 + i], count = window.count(n);
     check(window.size == w[2 + i], "{}: expected windows of the size of the weights {}, got {}", name_of(q.op), t.w,
-          windows_text(q.attrs.subspan(kFirstWindow)));
+          windows_text(numbers));
     check(count > 0, "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}",
           name_of(q.op), window.extent(), n, t.x, window.before, window.after);
     check(count == y[2 + i], "{}: expected {} windows along axis {} of {}, got {}", name_of(q.op), count, 2 + i, t.x,
@@ -57,13 +56,13 @@ void check_fit(Query q, const ConvTypes& t) {
 }
 
 DType result_dtype(Query q) {
-  return q.attrs[1] != 0 ? DType::kF32 : q.operands[0].dtype;
+  return ConvAttributes::of(q.attrs).wide ? DType::kF32 : q.operands[0].dtype;
 }
 
 TensorType conv_type(Query q) {
   check_operands(q);
   const TensorType &x = q.operands[0], &w = q.operands[1];
-  const std::vector<Window> windows = windows_of(q.attrs.subspan(kFirstWindow));
+  const std::vector<Window> windows = windows_of(ConvAttributes::of(q.attrs).windows);
   Shape y = x.shape.with(1, w.shape[0]);
   for (int i = 0; i < std::ssize(windows); ++i)
     y = y.with(2 + i, windows[static_cast<size_t>(i)].count(x.shape[2 + i]));
@@ -102,7 +101,7 @@ ConvTypes types_of(Query q, const TensorType& result) {
 // The gradient of a wide product is f32; its operands are not.
 Value linear(Op op, Value a, Value b, Value like, std::span<const int64_t> attrs) {
   std::vector<int64_t> narrow(attrs.begin(), attrs.end());
-  narrow[1] = 0;
+  narrow[ConvAttributes::kWide] = 0;
   return ops::record(op, {ops::cast(a, like.dtype()), ops::cast(b, like.dtype())}, narrow, like.type());
 }
 
@@ -135,8 +134,8 @@ struct ConvSizes {
   int64_t groups, rows, columns, outputs;
 };
 ConvSizes sizes_of(Query q, const ConvTypes& t) {
-  ConvSizes sizes{
-      .groups = q.attrs[0], .rows = t.y.shape[0], .columns = t.w.shape[1], .outputs = t.w.shape[0] / q.attrs[0]};
+  const int64_t groups = ConvAttributes::of(q.attrs).groups;
+  ConvSizes sizes{.groups = groups, .rows = t.y.shape[0], .columns = t.w.shape[1], .outputs = t.w.shape[0] / groups};
   for (int axis = 2; axis < t.y.shape.rank(); ++axis) {
     sizes.rows *= t.y.shape[axis];
     sizes.columns *= t.w.shape[axis];
@@ -159,7 +158,7 @@ int64_t conv_flops(Query q, const TensorType& result) {
 // HloCostAnalysis does not count products with padding.
 XlaCount conv_xla(Query q, const TensorType& result) {
   const ConvTypes t = types_of(q, result);
-  const std::vector<Window> windows = windows_of(q.attrs.subspan(kFirstWindow));
+  const std::vector<Window> windows = windows_of(ConvAttributes::of(q.attrs).windows);
   int64_t products = t.x.shape[0] * t.w.shape[0] * t.w.shape[1];
   for (int i = 0; i < std::ssize(windows); ++i)
     products *= windows[static_cast<size_t>(i)].pairs_inside(t.x.shape[2 + i]);
@@ -236,7 +235,7 @@ std::vector<int64_t> conv_attrs(std::string_view op, Value x, Value w, std::span
   std::vector<int64_t> attrs{groups, 0};
   append_to(attrs, windows);
   for (size_t i = 0; i < windows.size(); ++i)
-    attrs[op_defs::kFirstWindow + i * Window::kNumbers] = w.shape()[static_cast<int>(2 + i)];
+    attrs[ConvAttributes::kFirstWindow + i * Window::kNumbers] = w.shape()[static_cast<int>(2 + i)];
   return attrs;
 }
 
