@@ -85,12 +85,12 @@ int64_t BatchMaker::repeats(const DataPlan& plan) const {
   return count;
 }
 
-bool BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
+bool BatchMaker::fill(BatchSlot& slot, Augmenter::Scratch& scratch, const std::function<bool()>& leaves) {
   const BatchRows& rows = slot.rows;
   if (stream_)
     stream_->read(slot.batch.position.epoch, slot.slice, rows);
   else
-    gather(slot);
+    gather(slot, scratch);
   for (int64_t& id : rows.ids) id = dataset_.file_row(id);
   const auto repeats = std::fill_n(slot.weights.begin(), slot.slice.real, 1.0f);
   std::fill(repeats, slot.weights.end(), 0.0f);
@@ -99,10 +99,10 @@ bool BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
 
 // What happens to a sample, in this order: it is read, augmented and normalised, and its tokens are masked. A transform
 // follows.
-void BatchMaker::gather(BatchSlot& slot) const {
+void BatchMaker::gather(BatchSlot& slot, Augmenter::Scratch& scratch) const {
   const BatchRows& rows = slot.rows;
   const SampleKey key{spec_.seed, slot.batch.position.epoch};
-  if (spec_.augmenter) gather_augmented(key, rows);
+  if (spec_.augmenter) gather_augmented(key, rows, scratch);
   for (size_t i = spec_.augmenter ? 1 : 0; i < dataset_.inputs().size(); ++i)
     dataset_.gather_input(i, rows.ids, rows.inputs[i]);
   if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
@@ -113,9 +113,8 @@ void BatchMaker::gather(BatchSlot& slot) const {
     dataset_.gather_targets(rows.ids, rows.targets);
 }
 
-void BatchMaker::gather_augmented(const SampleKey& key, const BatchRows& rows) const {
+void BatchMaker::gather_augmented(const SampleKey& key, const BatchRows& rows, Augmenter::Scratch& scratch) const {
   const auto width = static_cast<size_t>(dataset_.feature_shape().elements());
-  Augmenter::Scratch scratch;
   for (size_t i = 0; i < rows.ids.size(); ++i) {
     const std::span<float> sample = values_of<float>(rows.inputs[0]).subspan(i * width, width);
     spec_.augmenter->read(dataset_, key, rows.ids[i], sample, scratch);

@@ -33,16 +33,16 @@ class BatchMaker {
   // returns true, returns false: no batch has begun.
   bool begin(BatchSlot& slot, int64_t number, BatchSlots& slots, const std::function<bool()>& leaves);
 
-  // Writes the samples of a batch. `leaves` is polled before each transform. If it returns true, returns false: the
-  // batch is incomplete.
-  bool fill(BatchSlot& slot, const std::function<bool()>& leaves);
+  // Writes the samples of a batch. `scratch`: of the calling thread. `leaves` is polled before each transform. If it
+  // returns true, returns false: the batch is incomplete.
+  bool fill(BatchSlot& slot, Augmenter::Scratch& scratch, const std::function<bool()>& leaves);
 
  private:
   Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
   int64_t length(const DataPlan& plan) const;
-  void gather(BatchSlot& slot) const;
-  void gather_augmented(const SampleKey& key, const BatchRows& rows) const;
+  void gather(BatchSlot& slot, Augmenter::Scratch& scratch) const;
+  void gather_augmented(const SampleKey& key, const BatchRows& rows, Augmenter::Scratch& scratch) const;
   bool transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;

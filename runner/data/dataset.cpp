@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/image_files.h"
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
 #include "schema/base/error.h"
@@ -161,7 +162,7 @@ void Dataset::read_features(int64_t id, std::span<float> features) const {
 }
 
 void Dataset::read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const {
-  storage_->source->read_cut(row(id), cut, random, features);
+  storage_->image_files->read_cut(row(id), cut, random, features);
 }
 
 void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> features) const {

@@ -75,7 +75,7 @@ class Dataset {
   // data set has lengths, inputs and labels of tokens are (B, T) i64 for any T that is not less than the length of a
   // sample. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
   // gather_features() is read_features(), the features of one sample as stored, and normalize(). read_cut() reads a
-  // random part of an image instead (SampleSource::read_cut()).
+  // random part of an image instead (ImageFiles::read_cut()); only with Storage::image_files.
   void read_features(int64_t id, std::span<float> features) const;
   void read_cut(int64_t id, const ImageCut& cut, RandomSequence& random, std::span<float> features) const;
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;

@@ -13,34 +13,16 @@
 #include "runner/formats/reading_watch.h"
 #include "runner/formats/used_files.h"
 #include "schema/base/error.h"
-#include "schema/base/file.h"
 #include "schema/base/signals_blocked.h"
 
 namespace runner::data {
 namespace {
-
-constexpr size_t kMostFileBytes = size_t{1} << 30;
-
-std::string image_bytes(const std::string& path) {
-  RegularFile file(path);
-  std::string bytes;
-  RUN_CHECK(file.is_open() && file.read_text(bytes, kMostFileBytes), ErrorKind::kData, "cannot read the image {}: {}",
-            path, file.problem());
-  RUN_CHECK(bytes.size() <= kMostFileBytes, ErrorKind::kData, "{}: an image file may have at most {} bytes", path,
-            kMostFileBytes);
-  return bytes;
-}
 
 // Writes byte / 255, channels first.
 void write_unit_channels(const images::Image& image, std::span<float> out) {
   const size_t pixels = out.size() / 3;
   for (size_t i = 0; i < pixels; ++i)
     for (size_t c = 0; c < 3; ++c) out[c * pixels + i] = static_cast<float>(image.rgb[3 * i + c]) / 255;
-}
-
-void lower_to(std::atomic<size_t>& value, size_t bound) {
-  size_t before = value;
-  while (bound < before && !value.compare_exchange_weak(before, bound)) continue;
 }
 
 std::array<ChannelSums, 3> sums_of(const images::Image& image) {
@@ -52,6 +34,31 @@ std::array<ChannelSums, 3> sums_of(const images::Image& image) {
   }
   return sums;
 }
+
+// Why files cannot be loaded: the error of the first of them. Thread-safe.
+class FirstFailure {
+ public:
+  explicit FirstFailure(size_t files) : file_(files) {}
+
+  // Files from this one on need not be loaded.
+  size_t file() const { return file_; }
+  // Takes the current exception.
+  void take(size_t file) {
+    const std::lock_guard lock(mutex_);
+    if (file >= file_) return;
+    file_ = file;
+    error_ = std::current_exception();
+  }
+  // Call it after all threads.
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<size_t> file_;
+  std::exception_ptr error_;
+};
 
 }  // namespace
 
@@ -92,80 +99,79 @@ ImageFiles::ImageFiles(const std::string& folder, std::vector<std::string> paths
 }
 
 ImageFiles::Decoded ImageFiles::decode(const std::string& path) const {
-  const std::string text = image_bytes(path);
+  const std::string text = images::read_image_file(path);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   images::DecodedImage decoded = images::decode(bytes, path);
-  return {reading_.advance(std::move(decoded.image), ImageStage::kDecoded, kept_, path), decoded.info, sha256(bytes)};
+  if (auto kept = reading_.advanced(decoded.image, ImageStage::kDecoded, kept_, path)) decoded.image = std::move(*kept);
+  return {std::move(decoded.image), decoded.info, sha256(bytes)};
 }
 
-// `kept_bytes`: those of all files so far. Pixels are kept as long as they are at most `most`.
-void ImageFiles::load(File& file, std::atomic<size_t>& kept_bytes, size_t most) {
+// Damage is an error, or remembered.
+void ImageFiles::load(File& file, Loading& loading) {
   formats::remember_used_file(file.path, formats::FileRole::kInput);
   try {
     Decoded decoded = decode(file.path);
-    const images::Image sample = reading_.advance(decoded.image, kept_, ImageStage::kSample, file.path);
+    const auto advanced = reading_.advanced(decoded.image, kept_, ImageStage::kSample, file.path);
+    const images::Image& sample = advanced ? *advanced : decoded.image;
     file.height = sample.height;
     file.width = sample.width;
     file.whole = {.height = decoded.image.height, .width = decoded.image.width};
     file.digest = decoded.digest;
     file.sums = sums_of(sample);
     file.info = decoded.info;
-    const size_t bytes = decoded.image.rgb.size();
-    if (kept_bytes.fetch_add(bytes) + bytes <= most) file.pixels = std::move(decoded.image);
+    keep_pixels(file, std::move(decoded.image), loading);
   } catch (const Error& error) {
+    if (loading.options.stops_at_damage || error.kind() != ErrorKind::kData) throw;
     file.damage = error.message();
   }
 }
 
+// Once the pixels of all files need too much memory, none are kept.
+void ImageFiles::keep_pixels(File& file, images::Image pixels, Loading& loading) {
+  const std::lock_guard lock(loading.mutex);
+  if (!is_cached_) return;
+  loading.pixel_bytes += pixels.rgb.size();
+  is_cached_ = loading.pixel_bytes <= loading.options.cache_bytes;
+  if (is_cached_) {
+    file.pixels = std::move(pixels);
+  } else {
+    for (File& each : files_) each.pixels = {};
+  }
+}
+
+// Each thread takes the next file, so that all files before one that fails are loaded, too.
 void ImageFiles::load_all(const std::string& folder, const Options& options) {
-  std::atomic<size_t> kept_bytes = 0;
-  const auto first = std::ranges::find_if(files_, [&](File& file) {
-    load(file, kept_bytes, options.cache_bytes);
-    RUN_CHECK(file.damage.empty() || !options.stops_at_damage, ErrorKind::kData, "{}", file.damage);
-    return file.damage.empty();
+  Loading loading{.options = options};
+  FirstFailure failure(files_.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&](const auto& after_each) {
+    for (size_t i = next++; i < failure.file(); i = next++) {
+      try {
+        load(files_[i], loading);
+        after_each(i);
+      } catch (...) {
+        failure.take(i);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    const SignalsBlocked blocked;
+    for (int i = 1; i < options.threads; ++i) threads.emplace_back([&] { work([](size_t) {}); });
+  } catch (...) {
+    failure.take(0);
+  }
+  work([&](size_t i) {
+    formats::ReadingWatch::advance(folder, static_cast<double>(i + 1) / static_cast<double>(files_.size()));
   });
+  for (std::thread& thread : threads) thread.join();
+  failure.rethrow();
+
+  const auto first = std::ranges::find_if(files_, [](const File& file) { return file.damage.empty(); });
   RUN_CHECK(first != files_.end(), ErrorKind::kData, "{}: no image can be decoded; the first: {}", folder,
             files_.front().damage);
   height_ = first->height;
   width_ = first->width;
-
-  const auto begin = static_cast<size_t>(first - files_.begin()) + 1;
-  std::atomic<size_t> next = begin, end = files_.size();  // files from `end` on are not needed after an error
-  const auto work = [&](const auto& after_each) {
-    for (size_t i = next++; i < end; i = next++) {
-      load(files_[i], kept_bytes, options.cache_bytes);
-      if (!files_[i].damage.empty() && options.stops_at_damage) lower_to(end, i);
-      after_each(i);
-    }
-  };
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto guarded = [&](const auto& run) {
-    try {
-      run();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-      end = 0;
-    }
-  };
-  std::vector<std::thread> threads;
-  guarded([&] {
-    const SignalsBlocked blocked;
-    for (int i = 1; i < options.threads; ++i) threads.emplace_back([&] { guarded([&] { work([](size_t) {}); }); });
-  });
-  guarded([&] {
-    work([&](size_t i) {
-      formats::ReadingWatch::advance(folder, static_cast<double>(i + 1) / static_cast<double>(files_.size()));
-    });
-  });
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
-  const auto damaged = std::ranges::find_if(files_, [](const File& file) { return !file.damage.empty(); });
-  RUN_CHECK(damaged == files_.end() || !options.stops_at_damage, ErrorKind::kData, "{}", damaged->damage);
-  is_cached_ = kept_bytes <= options.cache_bytes;
-  if (!is_cached_)
-    for (File& file : files_) file.pixels = {};
 }
 
 void ImageFiles::check_sizes() const {
@@ -215,23 +221,30 @@ images::Image ImageFiles::decode_again(const File& file) const {
   return std::move(decoded.image);
 }
 
+// Pixels at the stage Options::kept: those that are kept, or those of the file, in `memory`.
+const images::Image& ImageFiles::pixels_of(const File& file, images::Image& memory) const {
+  if (is_cached_) return file.pixels;
+  memory = decode_again(file);
+  return memory;
+}
+
 void ImageFiles::read(int64_t row, std::span<float> out) const {
   const File& file = this->file(row);
   if (!file.damage.empty()) {
     std::ranges::fill(out, 0.0f);
     return;
   }
-  if (is_cached_ && kept_ == ImageStage::kSample) return write_unit_channels(file.pixels, out);
-  images::Image whole = is_cached_ ? file.pixels : decode_again(file);
-  write_unit_channels(reading_.advance(std::move(whole), kept_, ImageStage::kSample, file.path), out);
+  images::Image memory;
+  const images::Image& whole = pixels_of(file, memory);
+  const auto sample = reading_.advanced(whole, kept_, ImageStage::kSample, file.path);
+  write_unit_channels(sample ? *sample : whole, out);
 }
 
 void ImageFiles::read_cut(int64_t row, const ImageCut& cut, RandomSequence& random, std::span<float> out) const {
   const File& file = this->file(row);
   RUN_ASSERT(cut.from == kept_ && file.damage.empty());
-  const images::Image decoded = is_cached_ ? images::Image() : decode_again(file);
-  const images::Image& whole = is_cached_ ? file.pixels : decoded;
-  const images::Image part = images::cropped(whole, cut.draw(file.whole, {height_, width_}, random));
+  images::Image memory;
+  const images::Image part = images::cropped(pixels_of(file, memory), cut.draw(file.whole, {height_, width_}, random));
   write_unit_channels(images::resized(part, height_, width_), out);
 }
 

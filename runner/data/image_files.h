@@ -7,14 +7,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runner/data/image_cut.h"
 #include "runner/data/image_reading.h"
+#include "runner/data/random.h"
 #include "runner/data/sample_source.h"
 #include "runner/images/decode.h"
 
@@ -41,7 +42,8 @@ class ImageFiles : public SampleSource {
   };
 
   // `folder`: for messages. Throws Error(kData), naming two files if their sizes differ after Options::reading, one if
-  // read_cut() cannot cut it, or if all are damaged. The error does not depend on the number of threads.
+  // read_cut() cannot cut it, or if all are damaged. If several files fail, the error is that of the first: it does not
+  // depend on the number of threads.
   ImageFiles(const std::string& folder, std::vector<std::string> paths, const Options& options);
 
   int64_t samples() const { return std::ssize(files_); }
@@ -53,12 +55,14 @@ class ImageFiles : public SampleSource {
   const std::string& first_corrupt() const;
   // Returns why the file of a row cannot be decoded; empty if it can. read() gives zeros for it.
   const std::string& damage(int64_t row) const { return file(row).damage; }
+  const std::string& path(int64_t row) const { return file(row).path; }
   // Removes the rows of damaged files.
   void remove_damaged();
 
-  // Throws Error(kRun) if the file has changed since it was loaded.
+  // Both throw Error(kRun) if the file has changed since it was loaded. With read_cut(), a random part of the image
+  // becomes the sample.
   void read(int64_t row, std::span<float> out) const override;
-  void read_cut(int64_t row, const ImageCut& cut, RandomSequence& random, std::span<float> out) const override;
+  void read_cut(int64_t row, const ImageCut& cut, RandomSequence& random, std::span<float> out) const;
   void hash(std::span<const int32_t> rows, Sha256& hash) const override;
   std::span<const ChannelSums> channel_sums(int64_t row) const override { return file(row).sums; }
 
@@ -78,11 +82,19 @@ class ImageFiles : public SampleSource {
     images::ImageInfo info;
     Sha256Digest digest{};
   };
+  // What the threads that load the files share.
+  struct Loading {
+    const Options& options;
+    std::mutex mutex{};
+    size_t pixel_bytes = 0;  // of the files so far
+  };
 
   const File& file(int64_t row) const { return files_[static_cast<size_t>(row)]; }
   Decoded decode(const std::string& path) const;
   images::Image decode_again(const File& file) const;
-  void load(File& file, std::atomic<size_t>& kept_bytes, size_t most);
+  const images::Image& pixels_of(const File& file, images::Image& memory) const;
+  void load(File& file, Loading& loading);
+  void keep_pixels(File& file, images::Image pixels, Loading& loading);
   void load_all(const std::string& folder, const Options& options);
   void check_sizes() const;
 
@@ -90,7 +102,7 @@ class ImageFiles : public SampleSource {
   const ImageStage kept_;
   std::vector<File> files_;
   int64_t height_ = 0, width_ = 0;
-  bool is_cached_ = false;
+  bool is_cached_ = true;  // the pixels of all files are kept
 };
 
 }  // namespace runner::data

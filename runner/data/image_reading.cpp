@@ -5,18 +5,20 @@
 
 namespace runner::data {
 
-images::Image ImageReading::advance(images::Image image, ImageStage from, ImageStage to,
-                                    const std::string& name) const {
+std::optional<images::Image> ImageReading::advanced(const images::Image& image, ImageStage from, ImageStage to,
+                                                    const std::string& name) const {
+  std::optional<images::Image> result;
   if (from < ImageStage::kResized && to >= ImageStage::kResized && !resize.empty()) {
     const images::ImageSize size = resize.size() == 1 ? images::size_with_shorter_side(image, resize.front())
                                                       : images::ImageSize{resize.front(), resize.back()};
     RUN_CHECK(images::has_valid_size(size.height, size.width), ErrorKind::kData,
               "{}: data.resize makes {} x {} pixels of {} x {}, expected at most {} pixels", name, size.height,
               size.width, image.height, image.width, images::kMaxPixels);
-    image = images::resized(image, size.height, size.width);
+    result = images::resized(image, size.height, size.width);
   }
-  const bool crops = from < ImageStage::kSample && to == ImageStage::kSample && !center_crop.empty();
-  return crops ? images::center_crop(image, center_crop.front(), center_crop.back()) : image;
+  if (from < ImageStage::kSample && to == ImageStage::kSample && !center_crop.empty())
+    result = images::center_crop(result ? *result : image, center_crop.front(), center_crop.back());
+  return result;
 }
 
 json::Object ImageReading::to_json() const {

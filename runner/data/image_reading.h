@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runner/images/image.h"
@@ -18,9 +20,10 @@ struct ImageReading {
   bool skips_damaged = false;
 
   bool operator==(const ImageReading&) const = default;
-  // Takes an image from one stage to a later one: resizes, then crops. Throws Error(kData) naming `name` if the result
-  // would have too many pixels.
-  images::Image advance(images::Image image, ImageStage from, ImageStage to, const std::string& name) const;
+  // Returns an image of the stage `from` at the later stage `to`: resized, then cropped. None if it is the same there.
+  // Throws Error(kData) naming `name` if the result would have too many pixels.
+  std::optional<images::Image> advanced(const images::Image& image, ImageStage from, ImageStage to,
+                                        const std::string& name) const;
   json::Object to_json() const;
   // Throws Error(kStore) if `document` was not written by to_json().
   static ImageReading from_json(const json::Value& document);

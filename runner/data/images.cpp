@@ -1,5 +1,5 @@
 // Folders of images: FOLDER/CLASS/**/*.png, *.jpg or *.jpeg. The classes are the names of the folders.
-#include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -18,19 +18,16 @@ namespace {
 // Part of the available memory that decoded pixels of a section may use; other processes of the run keep theirs.
 constexpr size_t kMemoryPart = 8;
 
-// Images to predict need no classes: a file, or those of a folder and its folders.
+// Images to predict need no classes: those of a folder and its folders, or the files that the path names.
 images::ImageFolder images_to_predict(const std::string& path) {
+  std::error_code ignored;  // reading the file gives the reason
   images::ImageFolder found;
-  for (std::string& file : files_at(path)) {
-    const std::string name = lower_case(file);
-    const bool is_image = std::ranges::any_of(std::array{".png", ".jpg", ".jpeg"},
-                                              [&](const char* ending) { return name.ends_with(ending); });
-    if (is_image)
-      found.images.push_back({std::move(file), 0});
-    else
-      ++found.left_out.other_ending;
+  if (std::filesystem::is_directory(path, ignored)) {
+    found = images::scan_images(path);
+    RUN_CHECK(!found.images.empty(), ErrorKind::kData, "{}: no file ends with .png, .jpg or .jpeg", path);
+  } else {
+    for (std::string& file : files_at(path)) found.images.push_back({std::move(file), 0});
   }
-  RUN_CHECK(!found.images.empty(), ErrorKind::kData, "{}: no file ends with .png, .jpg or .jpeg", path);
   return found;
 }
 
@@ -114,6 +111,7 @@ Storage read_images(const schema::DatasetSpec& spec, const ReadOptions& options)
   storage.contents = kinds.to_string() + left_out_text(folder.left_out, damaged) +
                      (files->is_cached() ? "; decoded once" : "; decoded in every epoch");
   storage.source = files;
+  storage.image_files = files;
   return storage;
 }
 

@@ -98,13 +98,14 @@ struct Loader::Ring {
   }
 
   void produce() {
+    Augmenter::Scratch scratch;
     for (;;) {
       std::unique_lock turn(turns);
       if (!has_room()) return;
       const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
       BatchSlot* const slot = begin_next();
       turn.unlock();
-      if (slot == nullptr || !fill(*slot)) return;
+      if (slot == nullptr || !fill(*slot, scratch)) return;
       publish(*slot);
     }
   }
@@ -138,9 +139,9 @@ struct Loader::Ring {
   }
 
   // Returns false if the batch is left.
-  bool fill(BatchSlot& slot) {
+  bool fill(BatchSlot& slot, Augmenter::Scratch& scratch) {
     try {
-      return slot.failure || maker.fill(slot, leaves);
+      return slot.failure || maker.fill(slot, scratch, leaves);
     } catch (...) {
       keep_failure(slot);
       return true;
@@ -175,7 +176,7 @@ struct Loader::Ring {
     const Wait counted(spec.use);
     const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
     BatchSlot* const slot = begin_next();
-    if (slot == nullptr || !fill(*slot)) return false;
+    if (slot == nullptr || !fill(*slot, consumer_scratch)) return false;
     publish(*slot);
     return true;
   }
@@ -259,6 +260,7 @@ struct Loader::Ring {
   int64_t taken = 0;
   bool waited = false;                              // for the next batch
   const std::function<bool()>* given_up = nullptr;  // callback of the current wait() without prefetching
+  Augmenter::Scratch consumer_scratch;              // of make()
   // Used by the producers, or by the consumer without prefetching.
   std::mutex turns;
   int64_t begun = 0;  // guarded by `turns`

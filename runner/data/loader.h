@@ -3,7 +3,7 @@
 // One or more threads gather samples into a ring of preallocated, 64-byte aligned buffers, across epochs. Small batches
 // are prefetched in bulk (up to 64, or 256 KiB). Threads are woken only if the ring was empty or has become half empty.
 // The batches depend only on the plan, the seed and the transform. After the first batch there are no heap allocations
-// and no page faults, except in augmentation, in a transform and in reading a stream. With `prefetch` 0 there is no
+// and no page faults, except in reading a stream or files of images, and in a transform. With `prefetch` 0 there is no
 // thread: next() assembles the batch.
 //
 // Thread safety: one consumer thread. The data set must outlive the loader.

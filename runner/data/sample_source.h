@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <span>
 
-#include "runner/data/random.h"
-#include "schema/base/error.h"
 #include "schema/base/sha256.h"
 
 namespace runner::data {
@@ -17,19 +15,12 @@ struct ChannelSums {
   int64_t bytes = 0, squares = 0;
 };
 
-struct ImageCut;  // image_cut.h
-
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
 
   // Writes the features of a row before augmentation and normalisation. `out`: (elements of the feature shape).
   virtual void read(int64_t row, std::span<float> out) const = 0;
-  // Like read(), but a random part of the image of a row becomes the sample. Only for ImageFiles.
-  virtual void read_cut(int64_t /*row*/, const ImageCut& /*cut*/, RandomSequence& /*random*/,
-                        std::span<float> /*out*/) const {
-    RUN_ASSERT(false);
-  }
   // Updates `hash` with what the features of `rows` depend on. `rows`: ascending; empty: all.
   virtual void hash(std::span<const int32_t> rows, Sha256& hash) const = 0;
   // Returns the sums of each channel of a row whose features are byte / 255; empty if reading the row is as cheap.

@@ -91,7 +91,8 @@ struct RejectedRow {
 // Number of rows by label, of at most kMaxLabels + 1 labels.
 using LabelCounts = std::unordered_map<int64_t, int64_t>;
 
-class LabelMap;  // labels.h
+class ImageFiles;  // image_files.h
+class LabelMap;    // labels.h
 
 struct Storage {
   int64_t samples = 0;
@@ -108,7 +109,8 @@ struct Storage {
   std::vector<IdInput> more_inputs;                     // not of a stream
   std::shared_ptr<const TokenMasker> masker = nullptr;  // null without Encoding::masking
 
-  std::shared_ptr<const Synthetic> rule = nullptr;  // of synthetic data: the source of features and labels
+  std::shared_ptr<const Synthetic> rule = nullptr;          // of synthetic data: the source of features and labels
+  std::shared_ptr<const ImageFiles> image_files = nullptr;  // of format images: the source, which can cut images
 
   int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;

@@ -143,12 +143,15 @@ std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTens
   const std::string name = path.filename();
   std::vector<ModelFile> files = model_files(std::move(tensors), name, most);
   std::vector<std::string> written;
+  NewFiles created;
   for (ModelFile& file : files) {
     written.push_back((folder / file.name).string());
+    created.add(written.back());
     const std::string_view index = file.index;
     index.empty() ? write_safetensors(written.back(), std::move(file.tensors), metadata, write)
                   : write(written.back(), std::span(&index, 1), FileKind::kJson);
   }
+  created.keep();
   remove_left_over(folder, name, files);
   return written;
 }

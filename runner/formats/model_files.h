@@ -32,9 +32,9 @@ struct ModelFile {
 // .safetensors, there is always one file.
 std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::string& name, int64_t most);
 
-// Writes the files of a model next to `path`, each with `write`. Removes shards and
-// indices of an earlier model with the same name, which a reader could mistake for parts of this one. Every file with
-// tensors has the metadata. Returns the paths written.
+// Writes the files of a model next to `path`, each with `write`. Removes shards and indices of an earlier model with
+// the same name, which a reader could mistake for parts of this one. If a file cannot be written, new ones are removed.
+// Every file with tensors has the metadata. Returns the paths written.
 std::vector<std::string> write_model(const std::filesystem::path& path, std::vector<NamedTensor> tensors, int64_t most,
                                      const Metadata& metadata = {}, const WriteParts& write = write_parts);
 

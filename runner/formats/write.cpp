@@ -214,4 +214,14 @@ void write_new_file(const fs::path& path, std::string_view contents) {
   check(error, path);
 }
 
+NewFiles::~NewFiles() {
+  std::error_code ignored;
+  for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) fs::remove(*path, ignored);
+}
+
+void NewFiles::add(const fs::path& path) {
+  std::error_code ignored;  // writing reports the error
+  if (!fs::exists(fs::symlink_status(path, ignored))) paths_.push_back(path);
+}
+
 }  // namespace runner::formats

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace runner::formats {
 
@@ -51,5 +52,21 @@ void create_folder(const std::filesystem::path& folder);
 
 // Writes a new file. Throws Error(kUsage) if `path` exists.
 void write_new_file(const std::filesystem::path& path, std::string_view contents);
+
+// New files and folders of which all are needed. Unless keep() is called, the destructor removes them.
+class NewFiles {
+ public:
+  NewFiles() = default;
+  NewFiles(const NewFiles&) = delete;
+  NewFiles& operator=(const NewFiles&) = delete;
+  ~NewFiles();
+
+  // Call it before a file or folder is written. One that exists stays.
+  void add(const std::filesystem::path& path);
+  void keep() { paths_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> paths_;
+};
 
 }  // namespace runner::formats

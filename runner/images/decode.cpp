@@ -95,14 +95,18 @@ DecodedImage decode(std::span<const std::byte> bytes, const std::string& name) {
   return decoded;
 }
 
-DecodedImage decode_file(const std::string& path) {
+std::string read_image_file(const std::string& path) {
   RegularFile file(path);
   std::string bytes;
   RUN_CHECK(file.is_open() && file.read_text(bytes, kMaxFileBytes), ErrorKind::kData, "cannot read the image {}: {}",
             path, file.problem());
   RUN_CHECK(bytes.size() <= kMaxFileBytes, ErrorKind::kData, "{}: an image file may have at most {} bytes", path,
             kMaxFileBytes);
-  return decode(std::as_bytes(std::span(bytes)), path);
+  return bytes;
+}
+
+DecodedImage decode_file(const std::string& path) {
+  return decode(std::as_bytes(std::span(read_image_file(path))), path);
 }
 
 }  // namespace runner::images

@@ -42,7 +42,9 @@ struct DecodedImage {
 // `name`: file name for errors.
 DecodedImage decode(std::span<const std::byte> bytes, const std::string& name);
 
-// Reads and decodes a file, whatever its name ends with.
+// Returns the bytes of an image file, whatever its name ends with. Throws Error(kData) if it cannot be read or has more
+// than 1 GiB.
+std::string read_image_file(const std::string& path);
 DecodedImage decode_file(const std::string& path);
 
 // Versions of the libraries, which decide the pixels: "1.6.39" and "2.1.5".

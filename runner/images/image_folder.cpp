@@ -13,6 +13,7 @@
 #include "schema/base/file.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
+#include "schema/base/utf8.h"
 
 namespace runner::images {
 namespace {
@@ -59,10 +60,11 @@ bool is_folder(const fs::directory_entry& entry) {
 
 class FolderScan {
  public:
-  ImageFolder run(const std::string& folder) {
+  // Each folder in `folder` is a class.
+  ImageFolder classes(const std::string& folder) {
     for (const Entry& entry : visible_entries(folder)) {
       if (entry.is_folder)
-        result_.classes.push_back(entry.name);
+        add_class(entry.name, folder);
       else
         ++result_.left_out.outside_classes;
     }
@@ -74,14 +76,34 @@ class FolderScan {
     return std::move(result_);
   }
 
+  // All images are of the class 0, which has no name.
+  ImageFolder images(const std::string& folder) {
+    scan_sorted(folder, 0);
+    return std::move(result_);
+  }
+
  private:
+  // States, exports and JSON documents have the names, and only UTF-8 is the same in all of them.
+  void add_class(const std::string& name, const std::string& folder) {
+    RUN_CHECK(
+        is_utf8(name), ErrorKind::kData,
+        "{}: the name of the class folder {} is not UTF-8; rename it, because classes are named after the folders",
+        folder, in_quotes(name));
+    result_.classes.push_back(name);
+  }
+
   void scan_class(const std::string& folder, size_t index) {
     const size_t before = result_.images.size();
-    scan(folder, static_cast<int32_t>(index));
+    scan_sorted(folder, static_cast<int32_t>(index));
     RUN_CHECK(result_.images.size() > before, ErrorKind::kData,
               "class {} has no images: no file in {} ends with .png, .jpg or .jpeg; remove the folder or add images",
               in_quotes(result_.classes[index]), folder);
-    std::sort(result_.images.begin() + static_cast<std::ptrdiff_t>(before), result_.images.end(),
+  }
+
+  void scan_sorted(const std::string& folder, int32_t class_index) {
+    const auto before = std::ssize(result_.images);
+    scan(folder, class_index);
+    std::sort(result_.images.begin() + before, result_.images.end(),
               [](const ClassImage& a, const ClassImage& b) { return a.path < b.path; });
   }
 
@@ -123,7 +145,11 @@ class FolderScan {
 }  // namespace
 
 ImageFolder scan_image_folder(const std::string& folder) {
-  return FolderScan().run(folder);
+  return FolderScan().classes(folder);
+}
+
+ImageFolder scan_images(const std::string& folder) {
+  return FolderScan().images(folder);
 }
 
 }  // namespace runner::images

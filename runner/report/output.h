@@ -23,6 +23,9 @@ namespace runner::report {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
+// Whether an output file of a command is standard output: "-" or /dev/stdout.
+bool is_standard_output(const std::filesystem::path& file);
+
 class Output {
  public:
   // kAuto uses colour on a terminal, unless NO_COLOR is set and not empty or TERM is "dumb". The file descriptors must
@@ -35,8 +38,8 @@ class Output {
   void colored_data(std::string_view text);
   // Writes the content of a file for another program. It stays as it is, except on a terminal.
   void raw(std::string_view content);
-  // Writes a file with formats::write_parts(). "-" and /dev/stdout are raw(), because a file to which the shell appends
-  // must not be replaced.
+  // Writes a file with formats::write_parts(). Standard output is raw(), because a file to which the shell appends must
+  // not be replaced.
   void file(const std::filesystem::path& path, std::span<const std::string_view> parts, formats::FileKind kind);
   void file(const std::filesystem::path& path, std::string_view contents, formats::FileKind kind) {
     file(path, std::span(&contents, 1), kind);

@@ -75,6 +75,7 @@ std::string prediction_csv(const Prediction& prediction) {
   std::vector<std::string> fields;
   if (prediction.has_classes) fields.emplace_back("class");
   if (has_values) std::ranges::move(column_names(prediction), std::back_inserter(fields));
+  if (!prediction.files.empty()) fields.emplace_back("file");
   fields.emplace_back("row");
   if (has_tokens) fields.emplace_back("token");
   if (has_errors) fields.emplace_back("error");
@@ -86,6 +87,7 @@ std::string prediction_csv(const Prediction& prediction) {
     if (prediction.has_classes) fields.push_back(class_name(prediction, place));
     if (has_values)
       for (const float output : prediction.at(place)) fields.push_back(reason.empty() ? fmt::format("{}", output) : "");
+    if (!prediction.files.empty()) fields.push_back(prediction.files[static_cast<size_t>(row)]);
     fields.push_back(std::to_string(row));
     if (has_tokens) fields.push_back(std::to_string(prediction.tokens[static_cast<size_t>(place)].position));
     if (has_errors) fields.push_back(reason);
@@ -122,7 +124,7 @@ std::string prediction_npy(const Prediction& prediction) {
 }
 
 std::string prediction_document(const std::string& run, int64_t state, const Prediction& prediction) {
-  json::Value classes, predictions, outputs;
+  json::Value classes, predictions, outputs, files;
   if (prediction.has_classes) {
     classes = json::list_of(prediction.names);
     predictions = by_row(prediction, [&](int64_t place) { return json::Value(class_name(prediction, place)); });
@@ -131,12 +133,14 @@ std::string prediction_document(const std::string& run, int64_t state, const Pre
     outputs = by_row(prediction, [&](int64_t place) {
       return json::list_of(prediction.at(place), [](float output) { return json::Value(double{output}); });
     });
+  if (!prediction.files.empty()) files = json::list_of(prediction.files);
   const auto error_of = [](const data::RejectedRow& row) {
     return json::Object{{"row", row.row}, {"error", row.reason}};
   };
   return json::line(json::Object{{"run", run},
                                  {"state", state},
                                  {"samples", prediction.samples},
+                                 {"files", std::move(files)},
                                  {"content", description(prediction)},
                                  {"classes", std::move(classes)},
                                  {"predictions", std::move(predictions)},

@@ -11,8 +11,8 @@ namespace runner::report {
 std::string description(const train::Prediction& prediction);
 
 // A header and one line for each row, or for each token of a row that is no padding: with classes "class", the most
-// likely one; the outputs, named "logit_CLASS", "probability_CLASS", or as the targets; "row", from 0; of tokens
-// "token", its position; if some rows have no prediction, "error" with the reason.
+// likely one; the outputs, named "logit_CLASS", "probability_CLASS", or as the targets; of images "file"; "row", from
+// 0; of tokens "token", its position; if some rows have no prediction, "error" with the reason.
 std::string prediction_csv(const train::Prediction& prediction);
 
 // In NumPy format version 1.0, little-endian: the outputs (samples, outputs) f32, NaN in a row without prediction; with

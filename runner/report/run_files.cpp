@@ -1,7 +1,6 @@
 #include "runner/report/run_files.h"
 
 #include <algorithm>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,38 +39,38 @@ std::string points_jsonl(const MetricPoints& metrics) {
   return text;
 }
 
-// Writes files to a folder. Unless keep() is called, the destructor removes the written files, and the folders that
-// create() created.
+// Writes files to a folder. Unless keep() is called, the destructor removes new files, and the folders that create()
+// created.
 class FilesInFolder {
  public:
   explicit FilesInFolder(fs::path folder) : folder_(std::move(folder)) {}
-  FilesInFolder(const FilesInFolder&) = delete;
-  FilesInFolder& operator=(const FilesInFolder&) = delete;
-  ~FilesInFolder() {
-    std::error_code ignored;
-    for (const fs::path& path : created_) fs::remove(path, ignored);
-  }
 
   void create() {
     formats::check_output(folder_);
-    std::error_code error;
-    for (fs::path missing = folder_; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
-      created_.push_back(missing);
+    add_missing(folder_);
     formats::create_folder(folder_);
   }
 
   fs::path write(const std::string& name, std::string_view text) {
     const fs::path file = folder_ / name;
+    created_.add(file);
     formats::write_file(file, text, formats::kind_of(text));
-    created_.push_front(file);
     return file;
   }
 
-  void keep() { created_.clear(); }
+  void keep() { created_.keep(); }
 
  private:
+  // Outer folders first.
+  void add_missing(const fs::path& folder) {
+    std::error_code ignored;
+    if (folder.empty() || fs::exists(folder, ignored)) return;
+    add_missing(folder.parent_path());
+    created_.add(folder);
+  }
+
   const fs::path folder_;
-  std::deque<fs::path> created_;  // files, then folders from the innermost one on
+  formats::NewFiles created_;
 };
 
 // A file of write_run_folder(), and the part of the run's record that it contains.

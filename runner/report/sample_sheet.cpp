@@ -16,6 +16,7 @@
 #include "runner/data/storage.h"
 #include "runner/images/contact_sheet.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -57,7 +58,7 @@ std::vector<float> without_normalization(std::span<const float> features, const 
   return values;
 }
 
-// "dog", or "0.72 dog + 0.28 cat" of a mixed sample; empty without labels.
+// "dog", or "72 % 'dog' + 28 % 'cat'" of a mixed sample; empty without labels.
 std::string label_text(const data::Batch& batch, size_t sample, const std::vector<std::string>& classes) {
   if (!batch.classes.empty()) {
     const int64_t label = batch.classes[sample];
@@ -68,7 +69,7 @@ std::string label_text(const data::Batch& batch, size_t sample, const std::vecto
   const size_t count = batch.targets.empty() ? 0 : classes.size();
   for (size_t c = 0; c < count; ++c)
     if (const float probability = batch.targets[sample * count + c]; probability > 0)
-      parts.push_back(fmt::format("{:.2g} {}", probability, classes[c]));
+      parts.push_back(fmt::format("{:.0f} % {}", 100 * probability, in_quotes(classes[c])));
   return fmt::format("{}", fmt::join(parts, " + "));
 }
 

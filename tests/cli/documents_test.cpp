@@ -262,6 +262,7 @@ TEST_F(Documents, EvalAndPredictAndVerify) {
 
   const Json predicted = run("predict points points.csv --json");
   EXPECT_EQ(predicted["samples"], 4);
+  EXPECT_EQ(predicted["files"], nullptr);
   EXPECT_EQ(predicted["classes"], Json::parse(R"(["high", "low"])"));
   ASSERT_EQ(predicted["outputs"].size(), 4U);
   for (size_t i = 0; i < 4; ++i) {

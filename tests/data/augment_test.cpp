@@ -14,6 +14,7 @@
 #include "runner/data/loader.h"
 #include "tests/data/image_fixture.h"
 #include "tests/golden/golden.h"
+#include "tests/support/allocations.h"
 #include "tests/support/paths.h"
 
 namespace runner::data {
@@ -164,6 +165,26 @@ Pixels plain(const Data& data, int64_t id) {
   Pixels features(30);
   data.train.read_features(id, features);
   return features;
+}
+
+// Each thread has its own memory for images.
+TEST_F(AugmentTest, BatchesAllocateNothingAfterTheFirst) {
+  const Data data = load_with({flip(), crop({6, 5}, 2), rotate(20), color(0.2), cutout(2), mixup(0.4)}, 200);
+  const DataPlan plan({.samples = data.train.size(), .batch_size = 8});
+  for (const int64_t threads : {0, 1, 2}) {
+    Loader loader(
+        data.train, plan,
+        {.seed = 1, .prefetch = 4 * threads, .threads = std::max<int64_t>(threads, 1), .augmenter = data.augmenter});
+    float sum = 0;
+    const auto take = [&](int64_t epochs) {
+      for (int64_t i = 0; i < epochs * plan.steps_per_epoch(); ++i) sum += loader.next().features()[0];
+    };
+    take(20);
+    const int64_t allocated = support::allocations();
+    take(20);
+    EXPECT_EQ(support::allocations(), allocated) << threads;
+    EXPECT_NE(sum, 0);
+  }
 }
 
 TEST_F(AugmentTest, AFlipHappensInHalfOfTheEpochs) {

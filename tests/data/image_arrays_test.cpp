@@ -1,6 +1,7 @@
 // Arrays of images and the binary files of CIFAR: order of the axes, labels, recognition by size, statistics of
 // channels.
 #include <optional>
+#include <utility>
 
 #include "runner/data/data_format.h"
 #include "runner/data/storage.h"
@@ -143,6 +144,28 @@ TEST_F(ImageArrays, RecognisesCifarBySizeOrAsksForClasses) {
             "ten.bin: 3073 bytes, expected records of 3074 bytes, as CIFAR-100 has");
   EXPECT_EQ(error_of(cifar(write("ten.bin", std::string(1, 10) + std::string(3072, 0)))),
             "ten.bin: record 0: label 10, expected 0 to 9; is it CIFAR-10?");
+}
+
+// Files that do not exist yet: what the recipe says is checked like files.
+TEST_F(ImageArrays, PlansCifarWithoutFiles) {
+  const auto planned = [](std::optional<int64_t> classes, CifarLabel label = CifarLabel::kFine) {
+    schema::DataSpec spec = cifar("none.bin", classes, label);
+    spec.train.planned_samples = 250;
+    return spec;
+  };
+  for (const auto& [spec, classes] :
+       {std::pair(planned(10), 10), {planned(100), 100}, {planned(100, CifarLabel::kCoarse), 20}}) {
+    const Data data = load(spec, 0);
+    EXPECT_EQ(data.train.size(), 250);
+    EXPECT_EQ(data.train.feature_shape(), (backends::Shape{3, 32, 32}));
+    EXPECT_EQ(data.encoding.outputs, classes);
+    EXPECT_EQ(data.warnings.front(), "data.train: none.bin does not exist; planned for 250 samples by planned_samples");
+  }
+  EXPECT_EQ(error_of(planned(20)), "classes of format cifar is 20, expected 10 or 100");
+  EXPECT_EQ(error_of(planned(10, CifarLabel::kCoarse)),
+            "CIFAR-10 has no coarse labels; remove label: coarse, or read CIFAR-100");
+  EXPECT_EQ(message_of([&] { load(planned(10), 0, LabelsAs::kTargets); }),
+            "none.bin: the labels are classes, but the loss needs numbers; use train.loss: cross_entropy");
 }
 
 // Byte 128 with mean 0.5 and deviation 0.25 is (128 / 255 - 0.5) / 0.25 = 0.0078431.

@@ -1,16 +1,24 @@
 // Folders of images: classes, sizes, damaged files, caching, normalisation, and reading with the encoding of a run.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <utility>
+
+#include <malloc.h>
 
 #include "runner/data/data_format.h"
 #include "runner/data/image_files.h"
 #include "runner/data/loader.h"
 #include "runner/data/storage.h"
+#include "runner/formats/reading_watch.h"
 #include "tests/data/image_fixture.h"
+#include "tests/support/allocations.h"
 #include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::data {
 namespace {
@@ -99,6 +107,37 @@ TEST_F(ImagesTest, NamesADamagedImageOrLeavesItOut) {
   EXPECT_TRUE(data.encoding.images->skips_damaged);
 }
 
+// A truncated image before others that are no images: the first of them is reported, although it takes longest.
+TEST_F(ImagesTest, TheFirstDamagedImageIsReportedForAnyNumberOfThreads) {
+  Strings paths;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = fmt::format("photos/{:02}.png", i);
+    paths.push_back(i < 7 ? write_image(name, 8, 8, {1, 2, 3}) : write(name, "no image"));
+  }
+  const std::string whole = support::read_text(write_image("photos/07.png", 2000, 2000, {1, 2, 3}));
+  write("photos/07.png", whole.substr(0, whole.size() - 20));
+  const auto message = [&](int threads) {
+    return message_of([&] { ImageFiles("photos", paths, {.threads = threads}); });
+  };
+  const std::string first = message(1);
+  EXPECT_TRUE(first.starts_with("photos/07.png: ")) << first;
+  for (const int threads : {2, 8})
+    for (int round = 0; round < 20; ++round) ASSERT_EQ(message(threads), first) << threads;
+}
+
+TEST_F(ImagesTest, DamagedImagesAreTheSameForAnyNumberOfThreads) {
+  Strings paths;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = fmt::format("photos/{:02}.png", i);
+    paths.push_back(i % 3 == 1 ? write(name, "no image") : write_image(name, 8, 8, {1, 2, 3}));
+  }
+  for (const int threads : {1, 2, 8}) {
+    const ImageFiles files("photos", paths, {.threads = threads, .cache_bytes = 100'000, .stops_at_damage = false});
+    EXPECT_TRUE(files.is_cached());
+    for (int64_t row = 0; row < files.samples(); ++row) EXPECT_EQ(files.damage(row).empty(), row % 3 != 1) << row;
+  }
+}
+
 TEST_F(ImagesTest, ReportsIfNoImageIsLeft) {
   schema::DataSpec spec;
   write("photos/a/bad.png", "no image");
@@ -142,6 +181,46 @@ TEST_F(ImagesTest, CachingChangesNothing) {
     again.hash({}, other);
     EXPECT_EQ(one.finish(), other.finish());
   }
+}
+
+size_t bytes_in_use() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// Bytes in use whenever the watch below asks for the available memory: after each image, once there is much to watch.
+std::vector<size_t> seen_bytes;
+
+size_t note_bytes() {
+  seen_bytes.push_back(bytes_in_use());
+  return seen_bytes.size() == 1 ? 0 : SIZE_MAX / 2;
+}
+
+// 24 images of 3 MB: after the 10th, the cache of 30 MB is full, and no pixels are kept any more.
+TEST_F(ImagesTest, AFullCacheFreesItsPixels) {
+  if (support::kSanitized) GTEST_SKIP() << "sanitizers have an allocator of their own";
+  Strings paths;
+  for (int i = 0; i < 24; ++i) paths.push_back(write_image(fmt::format("photos/{:02}.png", i), 1000, 1000, {1, 2, 3}));
+  const size_t before = bytes_in_use();
+  seen_bytes.clear();
+  const formats::ReadingWatch watch(std::chrono::hours(1), note_bytes);
+  const ImageFiles files("photos", paths, {.cache_bytes = 30'000'000});
+  EXPECT_FALSE(files.is_cached());
+  ASSERT_FALSE(seen_bytes.empty());
+  EXPECT_GT(std::ranges::max(seen_bytes), before + 20'000'000) << "pixels were kept at first";
+  EXPECT_LE(std::ranges::count_if(seen_bytes, [&](size_t bytes) { return bytes > before + 10'000'000; }), 10);
+}
+
+// Resizing a kept image of 3 MB needs much less.
+TEST_F(ImagesTest, ReadingCopiesNoKeptImage) {
+  const Strings paths{write_image("photos/a.png", 1000, 1000, {1, 2, 3})};
+  const ImageFiles files("photos", paths,
+                         {.reading = {.resize = {10, 10}}, .kept = ImageStage::kDecoded, .cache_bytes = 4'000'000});
+  ASSERT_TRUE(files.is_cached());
+  std::vector<float> out(300);
+  support::take_largest_allocation();
+  files.read(0, out);
+  EXPECT_LT(support::take_largest_allocation(), 1'000'000U);
 }
 
 TEST_F(ImagesTest, AFileThatChangesIsReported) {
@@ -205,6 +284,18 @@ TEST_F(ImagesTest, OtherFoldersAreReadAsTheTrainingData) {
   write("more/notes/x.txt", "x");
   EXPECT_EQ(message_of([&] { load_encoded(folder_spec("more/notes"), data.encoding, 0, "more", true); }),
             "more/notes: no file ends with .png, .jpg or .jpeg");
+  EXPECT_EQ(message_of([&] { load_encoded(folder_spec("nothing"), data.encoding, 0, "more", true); }),
+            "nothing: no image can be decoded; the first: cannot read the image nothing: No such file or directory");
+}
+
+TEST_F(ImagesTest, RowsToPredictHaveTheFilesOfTheFolderInOrder) {
+  const Data data = load(two_classes(), 0);
+  const Dataset rows = load_encoded(folder_spec("photos"), data.encoding, 0, "photos", /*predicts=*/true);
+  Strings files;
+  for (int64_t id = 0; id < rows.size(); ++id) files.push_back(rows.storage().image_files->path(rows.row(id)));
+  const Strings expected{path("photos/10/a.png"), path("photos/10/c.jpeg"), path("photos/10/deep/b.png"),
+                         path("photos/9/a.PNG"), path("photos/9/b.png")};
+  EXPECT_EQ(files, expected);
 }
 
 // ---- random parts of files ------------------------------------------------------------------------------------------

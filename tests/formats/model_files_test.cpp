@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/formats/files.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/json.h"
 
 namespace runner::formats {
@@ -110,6 +111,20 @@ TEST_F(ModelFilesTest, RemovesFilesOfAnEarlierModel) {
   write_model(path("model.safetensors"), tensors({10, 10}), 40);  // must remove the single file, which would be
                                                                   // mistaken for the whole model
   EXPECT_FALSE(files().contains("model.safetensors"));
+}
+
+// The second of three files does not fit.
+TEST_F(ModelFilesTest, AFullDiskLeavesNoPartOfAModel) {
+  write_model(path("old.safetensors"), tensors({10, 1000, 1}), 100);
+  const std::set<std::string> before = files();
+  for (const char* const name : {"new.safetensors", "old.safetensors"}) {
+    const std::string message = [&] {
+      const support::FullDisk full(2000);
+      return message_of([&] { write_model(path(name), tensors({10, 1000, 1}), 100); });
+    }();
+    EXPECT_NE(message.find("-00002-of-00003.safetensors: "), std::string::npos) << message;
+    EXPECT_EQ(files(), before);
+  }
 }
 
 TEST_F(ModelFilesTest, Sizes) {

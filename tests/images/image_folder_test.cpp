@@ -71,6 +71,33 @@ TEST_F(ImageFolders, AFolderWithoutClassesIsAnError) {
   EXPECT_EQ(message(), "DIR has no class folders; expected images as FOLDER/CLASS/NAME.png or .jpg");
 }
 
+// JSON documents would have the same name for both.
+TEST_F(ImageFolders, NamesOfClassesAreUtf8) {
+  add("caf\xc3\xa9/a.png");
+  EXPECT_EQ(scan().classes, (std::vector<std::string>{"caf\xc3\xa9"}));
+  add("caf\xe9/a.png");
+  EXPECT_EQ(message(),
+            "DIR: the name of the class folder 'caf\\xe9' is not UTF-8; rename it, because classes are named after the "
+            "folders");
+}
+
+TEST_F(ImageFolders, ImagesWithoutClassesAreSorted) {
+  for (const char* const name : {"b.png", "a/z.jpg", "a.txt", "Thumbs.db", "a/.hidden.png", "c/d/e.JPEG"}) add(name);
+  const ImageFolder found = scan_images(root_.string());
+  std::vector<std::string> names;
+  for (const ClassImage& image : found.images) {
+    names.push_back(image.path.substr(root_.string().size() + 1));
+    EXPECT_EQ(image.class_index, 0);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"a/z.jpg", "b.png", "c/d/e.JPEG"}));
+  EXPECT_TRUE(found.classes.empty());
+  EXPECT_EQ(found.left_out.hidden, 2);
+  EXPECT_EQ(found.left_out.other_ending, 1);
+  fs::create_symlink("missing", root_ / "c/broken.png");
+  EXPECT_EQ(support::thrown_text([&] { scan_images(root_.string()); }, ErrorKind::kData),
+            "cannot read " + (root_ / "c/broken.png").string() + ": No such file or directory");
+}
+
 TEST_F(ImageFolders, MissingFoldersAndFilesAreErrors) {
   EXPECT_EQ(message(), "cannot read DIR: No such file or directory");
   support::write_text(root_, "x");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/formats/npy.h"
+#include "runner/formats/write.h"
 
 namespace runner::report {
 namespace {
@@ -20,6 +21,7 @@ train::Prediction of_tokens(train::OutputsAs as) {
           .tokens = {{0, 0}, {0, 1}, {0, 2}, {1, 1}},
           .names = {"a", "b"},
           .has_classes = true,
+          .files = {},
           .rejected = {}};
 }
 
@@ -42,10 +44,27 @@ TEST(PredictionText, OfTokensHasALineForEach) {
   EXPECT_EQ(prediction_csv(of_tokens(train::OutputsAs::kClasses)), "class,row,token\nb,0,0\na,0,1\nb,0,2\na,1,1\n");
 }
 
+TEST(PredictionText, OfImagesNamesTheFiles) {
+  const train::Prediction prediction{.samples = 2,
+                                     .outputs = 2,
+                                     .as = train::OutputsAs::kClasses,
+                                     .values = {1, 2, 4, 3},
+                                     .length = 0,
+                                     .tokens = {},
+                                     .names = {"a", "b"},
+                                     .has_classes = true,
+                                     .files = {"in/1, 2.png", "in/3.png"},
+                                     .rejected = {{1, "in/3.png is empty"}}};
+  const std::string csv = prediction_csv(prediction);
+  EXPECT_EQ(csv, "class,file,row,error\nb,\"in/1, 2.png\",0,\n,in/3.png,1,in/3.png is empty\n");
+  EXPECT_EQ(formats::kind_of(csv), formats::FileKind::kPredictions);
+  EXPECT_NE(prediction_document("r", 1, prediction).find(R"("files":["in/1, 2.png","in/3.png"])"), std::string::npos);
+}
+
 TEST(PredictionText, OfTokensIsAListForEachRow) {
   EXPECT_EQ(
       prediction_document("r", 1, of_tokens(train::OutputsAs::kLogits)),
-      R"({"run":"r","state":1,"samples":2,"content":"logits","classes":["a","b"],)"
+      R"({"run":"r","state":1,"samples":2,"files":null,"content":"logits","classes":["a","b"],)"
       R"("predictions":[["b","a","b"],["a"]],"outputs":[[[1.0,2.0],[4.0,3.0],[5.0,6.0]],[[8.0,7.0]]],"errors":[]})"
       "\n");
 }

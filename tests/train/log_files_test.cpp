@@ -11,13 +11,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runner/formats/tensorboard.h"
 #include "schema/base/error.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/json.h"
 #include "tests/support/lines.h"
 #include "tests/support/temp_folder.h"
@@ -230,33 +230,13 @@ TEST_F(LogFilesTest, AFullDiskLosesPointsButDoesNotEndTheRun) {
   EXPECT_EQ(events("warning").size(), 2u);
 }
 
-// Limits the size of files that this process writes, as a full disk does.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t largest) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{largest, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before_{};
-};
-
 // Every log warns once, continues, and has all points after there is space again.
 TEST_F(LogFilesTest, ADiskThatIsFullAtTheStartDoesNotEndTheRun) {
   schema::LogSpec spec;
   spec.csv = at("points.csv");
   spec.jsonl = at("points.jsonl");
   spec.tensorboard = at("events");
-  std::optional<FullDisk> full(0);
+  std::optional<support::FullDisk> full(0);
   LogFiles logs(spec);
   logs.begin("0000000aaa", 1, 0);
   logs.add("train/loss", 1, 0.5);
@@ -282,7 +262,7 @@ TEST_F(LogFilesTest, AHeaderThatAFullDiskCutIsCompleted) {
   schema::LogSpec spec;
   spec.csv = at("points.csv");
   {
-    const FullDisk full(10);
+    const support::FullDisk full(10);
     const LogFiles logs(spec);
   }
   EXPECT_EQ(text("points.csv"), "run,attemp");

@@ -1,12 +1,10 @@
 // Which steps are traced, what a trace contains, and that tracing does not change training.
 #include "runner/train/run/profiler.h"
 
-#include <csignal>
 #include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include "runner/formats/chrome_trace.h"
 #include "runner/train/run/trace_file.h"
@@ -14,6 +12,7 @@
 #include "store/artifacts.h"
 #include "tests/golden/golden.h"
 #include "tests/support/bytes.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 
@@ -227,24 +226,6 @@ TEST_F(TraceFileTest, RejectsOtherFiles) {
   EXPECT_EQ(support::read_text(path("data.csv")), "a,b\n1,2\n");
 }
 
-// Simulates a full disk by a limit on file sizes.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, ignored_);
-  }
-
- private:
-  void (*const ignored_)(int);
-  rlimit before_{};
-};
-
 TEST_F(TraceFileTest, IsATraceAtAnyTimeEvenOnAFullDisk) {
   const std::string name = path("t.json").string();
   TraceFile file(name);
@@ -255,7 +236,7 @@ TEST_F(TraceFileTest, IsATraceAtAnyTimeEvenOnAFullDisk) {
   EXPECT_EQ(file.add(part), std::nullopt);
   EXPECT_EQ(count(), 1U);
   {
-    const FileSizeLimit limit(std::filesystem::file_size(name) + 10);
+    const support::FullDisk limit(std::filesystem::file_size(name) + 10);
     const std::string text = file.add(part).value_or("");
     EXPECT_TRUE(text.starts_with(fmt::format("profile.out: cannot write {}: File too large", name))) << text;
     EXPECT_TRUE(text.ends_with("; a cycle is missing; `runner trace` writes all cycles")) << text;

@@ -84,11 +84,13 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
-// Whether --model names a folder: one that exists, or a name with / at its end or without an extension.
+// Whether --model names a folder: one that exists, or a name with / at its end, or without an extension if it is no
+// device or pipe.
 bool is_folder(const std::string& file) {
-  if (file.empty() || file == "-") return false;
+  if (file.empty() || report::is_standard_output(file)) return false;
   std::error_code ignored;
-  return file.ends_with('/') || !fs::path(file).has_extension() || fs::is_directory(file, ignored);
+  const fs::file_status found = fs::status(file, ignored);
+  return file.ends_with('/') || fs::is_directory(found) || (!fs::is_other(found) && !fs::path(file).has_extension());
 }
 
 bool is_onnx(const std::string& file) {
@@ -147,16 +149,20 @@ void check_new_folder(const fs::path& folder) {
             "{} exists and is not an empty folder; choose another one", folder.string());
 }
 
+bool is_metrics_file(const std::string& file) {
+  return file.ends_with(".csv") || file.ends_with(".jsonl") || file.ends_with(".json");
+}
+
 void check_targets(const ExportOptions& options) {
   check_model_file(options.model_file);
   const std::string& metrics = options.metrics_file;
-  const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
-  RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
+  RUN_CHECK(metrics.empty() || is_metrics_file(metrics), ErrorKind::kUsage,
             "--metrics: expected a file name that ends in .csv, .json or .jsonl, got {}", metrics);
   check_new_folder(options.folder);
   if (is_folder(options.model_file)) check_new_folder(options.model_file);
   check_new_folder(options.adapter);
-  RUN_CHECK(options.model_file != "-" || artifact_file(options) != "-", ErrorKind::kUsage,
+  RUN_CHECK(!report::is_standard_output(options.model_file) || !report::is_standard_output(artifact_file(options)),
+            ErrorKind::kUsage,
             "cannot write both the model and the artifact to standard output; give one of them a file name");
 }
 
@@ -164,17 +170,28 @@ bool has_weights(const ExportOptions& options) {
   return !options.model_file.empty() || !options.adapter.empty();
 }
 
-// Checks the options before anything is written.
-void check_export_options(const ExportOptions& options) {
-  RUN_CHECK(has_weights(options) || !options.metrics_file.empty() || !options.artifact.empty() ||
-                !options.tensorboard.empty() || !options.folder.empty(),
-            ErrorKind::kUsage,
+// Checks that something is to be written, and that it is known what.
+void check_what_to_write(const ExportOptions& options) {
+  const std::string file = artifact_file(options);
+  const bool writes_more =
+      has_weights(options) || !options.metrics_file.empty() || !options.tensorboard.empty() || !options.folder.empty();
+  if (!options.artifact.empty() || (file.empty() && writes_more)) return;
+  RUN_CHECK(!file.empty(), ErrorKind::kUsage,
             "export needs --model FILE, --adapter DIR, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact "
             "NAME; see `runner export --help`");
-  const std::string file = artifact_file(options);
-  RUN_CHECK(file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
+  const char* const source = options.output.empty() ? "a file argument" : "--output";
+  RUN_CHECK(!writes_more, ErrorKind::kUsage,
             "{}: {} needs --artifact NAME; give the model's or metrics' file with --model FILE or --metrics FILE", file,
-            options.output.empty() ? "a file argument" : "--output");
+            source);
+  const bool is_metrics = is_metrics_file(file);
+  fail(ErrorKind::kUsage, "{0}: {1} needs --artifact NAME; to write the {2}, use `runner export {3} --{4} {0}`", file,
+       source, is_metrics ? "metric points" : "model", options.run, is_metrics ? "metrics" : "model");
+}
+
+// Checks the options before anything is written.
+void check_export_options(const ExportOptions& options) {
+  check_what_to_write(options);
+  const std::string file = artifact_file(options);
   RUN_CHECK(options.state.empty() || has_weights(options), ErrorKind::kUsage,
             "--state needs --model FILE or --adapter DIR");
   RUN_CHECK(!options.fold_normalization || (!options.model_file.empty() && !is_folder(options.model_file)),
@@ -185,9 +202,9 @@ void check_export_options(const ExportOptions& options) {
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors") || is_folder(options.model_file),
             ErrorKind::kUsage, "--max-shard-size needs --model FILE.safetensors, or a folder");
   check_targets(options);
-  RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
+  RUN_CHECK(!options.json || !report::is_standard_output(options.model_file), ErrorKind::kUsage,
             "cannot write both --json and the model to standard output; give --model a file name");
-  RUN_CHECK(!options.json || file != "-", ErrorKind::kUsage,
+  RUN_CHECK(!options.json || !report::is_standard_output(file), ErrorKind::kUsage,
             "cannot write both --json and the artifact to standard output; give the artifact a file name");
 }
 

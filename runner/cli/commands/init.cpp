@@ -42,11 +42,14 @@ int init(const InitOptions& options, report::Output& out) {
     formats::remember_used_file(options.from, formats::FileRole::kInput);
   }
   const std::string name = file.stem().string();
+  const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
+  formats::NewFiles created;
+  created.add(schema_file);
+  formats::write_file(schema_file, schema::json_schema(), formats::FileKind::kJson);
   formats::write_new_file(file, options.from.empty()
                                     ? schema::init_recipe(name)
                                     : schema::init_recipe(name, config.settings, comments_of(config, options.from)));
-  const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
-  formats::write_file(schema_file, schema::json_schema(), formats::FileKind::kJson);
+  created.keep();
   for (const std::string& text : config.left_out) out.say(fmt::format("{}{}", kLeftOut, report::on_one_line(text)));
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));

@@ -18,8 +18,10 @@
 #include "runner/report/sample_sheet.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/gpu_use.h"
 #include "runner/train/run/run_data.h"
+#include "schema/base/text.h"
 #include "store/device_report.h"
 
 namespace runner::cli {
@@ -43,7 +45,7 @@ constexpr Argument kShowArguments[] = {
      "exact",
      &ShowOptions::durations},
     {"--upstream-durations", "", "the same as --durations upstream", &ShowOptions::upstream_durations},
-    {"--samples", "FILE", "write images of the first training batch, after augmentation, to FILE (PNG)",
+    {"--samples", "FILE", "write images of the first training batch, after augmentation, to FILE, a .png file",
      &ShowOptions::samples_file}};
 
 constexpr int64_t kMostSamples = 64;  // of a contact sheet
@@ -80,20 +82,23 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   return 0;
 }
 
-// Reads the data of the run again.
+// Reads the data of the run again. Its newest state has their fingerprint.
 int show_samples(store::Store& store, const ShowOptions& options, report::Output& out) {
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
   const schema::ReadResult recipe = recorded_recipe(details, store_path(options));
-  const std::optional<data::Encoding> known = train::encoding_of(store, details.run, std::nullopt);
-  const data::Data data = about_missing_files(details, store_path(options), {},
-                                              [&] { return data::load(recipe.recipe, known ? &*known : nullptr); });
+  const std::optional<train::Checkpoint> state = train::host_part_of(store, details.run);
+  const data::Data data = about_missing_files(
+      details, store_path(options), {}, [&] { return data::load(recipe.recipe, state ? &state->encoding : nullptr); });
+  if (state)
+    train::check_data("data.train", state->train_data, data.train.fingerprint().to_string(), "restore the data");
   const report::SampleSheet sheet = report::sample_sheet(data, recipe.recipe, kMostSamples);
   out.file(options.samples_file, images::png_bytes(sheet.image), formats::FileKind::kPng);
   out.say(fmt::format("wrote {}: samples of the first training batch{}{}", report::file_text(options.samples_file),
                       data.augmenter ? " after augmentation" : "", sheet.values.empty() ? "" : "; " + sheet.values));
   if (!sheet.labels.empty()) out.say(fmt::format("labels, row by row: {}", fmt::join(sheet.labels, ", ")));
   if (!recipe.recipe.hooks.empty()) out.say("a transform of the hook is not applied");
+  if (!state) out.say("the run has no state, so that the data cannot be compared with those of the run");
   return 0;
 }
 
@@ -110,13 +115,16 @@ int show(const ShowOptions& options, report::Output& out) {
             "{} needs --metrics-report", options.upstream_durations ? "--upstream-durations" : "--durations");
   RUN_CHECK(!options.recipe || !(options.metrics_report || options.json), ErrorKind::kUsage,
             "--recipe conflicts with {}; remove one of them", options.json ? "--json" : "--metrics-report");
-  RUN_CHECK(options.samples_file.empty() || !(options.metrics_report || options.json || options.recipe),
-            ErrorKind::kUsage, "--samples conflicts with {}; remove one of them",
+  const std::string& samples = options.samples_file;
+  RUN_CHECK(samples.empty() || !(options.metrics_report || options.json || options.recipe), ErrorKind::kUsage,
+            "--samples conflicts with {}; remove one of them",
             options.json     ? "--json"
             : options.recipe ? "--recipe"
                              : "--metrics-report");
+  RUN_CHECK(samples.empty() || report::is_standard_output(samples) || lower_case(samples).ends_with(".png"),
+            ErrorKind::kUsage, "--samples: expected a file name that ends in .png, got {}", samples);
   store::Store store = open_store(options);
-  if (!options.samples_file.empty()) return show_samples(store, options, out);
+  if (!samples.empty()) return show_samples(store, options, out);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));

@@ -32,16 +32,21 @@ std::optional<data::Encoding> known_encoding(const RunRequest& request) {
 
 }  // namespace
 
-std::optional<data::Encoding> encoding_of(store::Store& store, const store::RunRow& run, std::optional<int64_t> state) {
+std::optional<Checkpoint> host_part_of(store::Store& store, const store::RunRow& run, std::optional<int64_t> state) {
   for (const store::StateInfo& info : store::list_states(store, run.id)) {
     if (state && info.id != *state) continue;
     try {
-      return checkpoint_of(store::load_section(store, info.id, kRunSection)).encoding;
+      return checkpoint_of(store::load_section(store, info.id, kRunSection));
     } catch (const Error&) {  // the restoration of the run reports why
       continue;
     }
   }
   return std::nullopt;
+}
+
+std::optional<data::Encoding> encoding_of(store::Store& store, const store::RunRow& run, std::optional<int64_t> state) {
+  std::optional<Checkpoint> found = host_part_of(store, run, state);
+  return found ? std::optional(std::move(found->encoding)) : std::nullopt;
 }
 
 data::SharedData data_of(const RunRequest& request, backends::ProcessGroup* ranks) {

@@ -8,6 +8,7 @@
 
 #include "backends/exec/cpu_device.h"
 #include "runner/data/data_format.h"
+#include "runner/data/image_files.h"
 #include "runner/data/storage.h"
 #include "runner/model/initial_weights.h"
 #include "runner/train/loop/evaluator.h"
@@ -42,6 +43,14 @@ void restore_units(std::span<float> features, const data::Encoding& encoding) {
   const size_t shared = encoding.features_per_statistic();
   for (size_t f = 0; f < features.size(); ++f)
     features[f] = static_cast<float>(double{features[f]} * encoding.spread[f / shared] + encoding.center[f / shared]);
+}
+
+// The files of the samples, of format images.
+std::vector<std::string> image_paths(const data::Dataset& dataset) {
+  std::vector<std::string> files;
+  if (const auto& images = dataset.storage().image_files)
+    for (int64_t id = 0; id < dataset.size(); ++id) files.push_back(images->path(dataset.row(id)));
+  return files;
 }
 
 }  // namespace
@@ -150,6 +159,7 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
                         .tokens = {},
                         .names = output_names(),
                         .has_classes = encoding_.label_kind == data::LabelKind::kClass,
+                        .files = image_paths(dataset),
                         .rejected = dataset.storage().rejected};
   const std::vector<data::RejectedRow>& rejected = prediction.rejected;
   RUN_CHECK(std::ssize(rejected) < prediction.samples, ErrorKind::kData, "{}: no row can be used; row {}: {}", file,

@@ -35,6 +35,7 @@ struct Prediction {
   std::vector<Outputs::Token> tokens;
   std::vector<std::string> names;  // (outputs): names or numbers of the classes, or names of the targets
   bool has_classes = false;        // each output belongs to a class
+  std::vector<std::string> files;  // (samples): files of the samples, of format images; else empty
   // Rows of the file, ascending, that the model cannot be given. Their values are NaN.
   std::vector<data::RejectedRow> rejected;
 
