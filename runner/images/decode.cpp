@@ -106,7 +106,8 @@ std::string read_image_file(const std::string& path) {
 }
 
 DecodedImage decode_file(const std::string& path) {
-  return decode(std::as_bytes(std::span(read_image_file(path))), path);
+  const std::string bytes = read_image_file(path);
+  return decode(std::as_bytes(std::span(bytes)), path);
 }
 
 }  // namespace runner::images
