@@ -145,8 +145,12 @@ std::string cut_to_screen(std::string_view text, int width, int height) {
   return out;
 }
 
+bool is_standard_output(std::string_view file) {
+  return file == "-" || file == "/dev/stdout";
+}
+
 std::string file_text(std::string_view file) {
-  return file == "-" ? "to standard output" : on_one_line(file);
+  return is_standard_output(file) ? "to standard output" : on_one_line(file);
 }
 
 std::string on_one_line(std::string_view text) {

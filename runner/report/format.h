@@ -36,7 +36,9 @@ std::string shortened(std::string_view text, int width);
 // at most `height` - 1 lines, each cut to `width` columns. Colour codes take no columns.
 std::string cut_to_screen(std::string_view text, int width, int height);
 
-// Destination of an output file, to follow "wrote ": "model.safetensors", or "to standard output" for "-".
+// Whether an output file of a command is standard output: "-" or /dev/stdout.
+bool is_standard_output(std::string_view file);
+// Destination of an output file, to follow "wrote ": "model.safetensors", or "to standard output".
 std::string file_text(std::string_view file);
 
 // Returns the text on one line. Unsafe characters (is_unsafe()), such as newlines, become spaces.

@@ -64,10 +64,6 @@ std::string message(std::string_view text, bool color) {
 
 }  // namespace
 
-bool is_standard_output(const std::filesystem::path& file) {
-  return file == "-" || file == "/dev/stdout";
-}
-
 Output::Output(ColorMode mode, int data_fd, int talk_fd)
     : data_fd_(data_fd),
       talk_fd_(talk_fd),
@@ -88,7 +84,7 @@ void Output::raw(std::string_view content) {
 }
 
 void Output::file(const std::filesystem::path& path, std::span<const std::string_view> parts, formats::FileKind kind) {
-  if (!is_standard_output(path)) return formats::write_parts(path, parts, kind);
+  if (!is_standard_output(path.native())) return formats::write_parts(path, parts, kind);
   for (const std::string_view part : parts) raw(part);
 }
 

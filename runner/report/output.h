@@ -23,9 +23,6 @@ namespace runner::report {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-// Whether an output file of a command is standard output: "-" or /dev/stdout.
-bool is_standard_output(const std::filesystem::path& file);
-
 class Output {
  public:
   // kAuto uses colour on a terminal, unless NO_COLOR is set and not empty or TERM is "dumb". The file descriptors must

@@ -5,6 +5,7 @@
 #include "runner/formats/used_files.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
+#include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/prediction_text.h"
 #include "schema/base/json.h"
@@ -31,7 +32,7 @@ constexpr Argument kPredictArguments[] = {
     kStateArgument};
 
 bool goes_to_stdout(const std::string& output) {
-  return output.empty() || output == "-";
+  return output.empty() || report::is_standard_output(output);
 }
 
 // Format of the outputs.

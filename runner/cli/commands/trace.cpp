@@ -6,6 +6,7 @@
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
+#include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"
@@ -45,7 +46,7 @@ std::string joined(store::Store& store, const std::vector<store::ArtifactInfo>& 
 }
 
 int trace(const TraceOptions& options, report::Output& out) {
-  const bool to_stdout = options.output.empty() || options.output == "-";
+  const bool to_stdout = options.output.empty() || report::is_standard_output(options.output);
   RUN_CHECK(!options.json || !to_stdout, ErrorKind::kUsage,
             "cannot write both --json and the trace to standard output; give a file with --output");
   store::Store store = open_store(options);
