@@ -34,6 +34,17 @@ std::vector<std::string> comments_of(const schema::ImportedConfig& config, const
   return comments;
 }
 
+// Removes the new recipe if that fails, so that the command can be repeated.
+void write_schema(const std::filesystem::path& schema_file, const std::filesystem::path& recipe) {
+  try {
+    formats::write_file(schema_file, schema::json_schema(), formats::FileKind::kJson);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(recipe, ignored);
+    throw;
+  }
+}
+
 int init(const InitOptions& options, report::Output& out) {
   const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
   schema::ImportedConfig config;
@@ -42,14 +53,11 @@ int init(const InitOptions& options, report::Output& out) {
     formats::remember_used_file(options.from, formats::FileRole::kInput);
   }
   const std::string name = file.stem().string();
-  const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
-  formats::NewFiles created;
-  created.add(schema_file);
-  formats::write_file(schema_file, schema::json_schema(), formats::FileKind::kJson);
   formats::write_new_file(file, options.from.empty()
                                     ? schema::init_recipe(name)
                                     : schema::init_recipe(name, config.settings, comments_of(config, options.from)));
-  created.keep();
+  const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
+  write_schema(schema_file, file);
   for (const std::string& text : config.left_out) out.say(fmt::format("{}{}", kLeftOut, report::on_one_line(text)));
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));
