@@ -144,7 +144,7 @@ class StackBuilder {
     return module;
   }
 
-  ModulePtr add_batch_norm(const schema::BatchNormOptions& spec) {
+  ModulePtr add_batch_norm(const schema::BatchNormSpec& spec) {
     return batch_norm(channels(), axes() == 2 ? 2 : 1, BatchNormOptions::of(spec));
   }
 
