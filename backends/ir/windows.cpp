@@ -37,6 +37,20 @@ std::string windows_text(std::span<const int64_t> numbers) {
   return text;
 }
 
+std::string groups_fault(int64_t groups, int64_t in, int64_t out) {
+  if (groups > 0 && in % groups == 0 && out % groups == 0) return "";
+  return fmt::format("expected groups that divide {} and {} channels, got {}", in, out, groups);
+}
+
+// PyTorch refuses more padding than half of the window, without its dilation.
+std::string Pooling::fault() const {
+  if (size < 1 || stride < 1 || dilation < 1)
+    return fmt::format("expected size, stride and dilation of at least 1, got {}, {} and {}", size, stride, dilation);
+  const int64_t most = size / 2;
+  if (padding >= 0 && padding <= most) return "";
+  return fmt::format("expected a padding of at most half of the window, {}, got {}", most, padding);
+}
+
 Window Pooling::on(int64_t n) const {
   Window window{.size = size, .stride = stride, .dilation = dilation, .before = padding, .after = padding};
   if (!ceil_mode) return window;

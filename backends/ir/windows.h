@@ -46,6 +46,15 @@ struct Window {
 
 inline constexpr int kMostWindowAxes = 2;
 
+// The error of a window that has no place on an axis: op, extent of the window, elements of the axis, what it is an
+// axis of, padding before and after.
+inline constexpr char kDoesNotFit[] =
+    "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}";
+
+// What is wrong with the groups of a convolution from `in` to `out` channels: "expected groups that divide 4 and 8
+// channels, got 3". Empty if nothing is.
+std::string groups_fault(int64_t groups, int64_t in, int64_t out);
+
 // The windows in the attributes of a node, one for each spatial axis.
 std::vector<Window> windows_of(std::span<const int64_t> numbers);
 void append_to(std::vector<int64_t>& attrs, std::span<const Window> windows);
@@ -71,8 +80,8 @@ struct Pooling {
   int64_t size = 1, stride = 1, padding = 0, dilation = 1;
   bool ceil_mode = false;
 
-  // PyTorch refuses more padding than half of the window, without its dilation.
-  int64_t most_padding() const { return size / 2; }
+  // What is wrong with the numbers: "expected a padding of at most half of the window, 1, got 2". Empty if nothing is.
+  std::string fault() const;
   // On an axis of n elements; `after` includes what ceil_mode adds.
   Window on(int64_t n) const;
 };

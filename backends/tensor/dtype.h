@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace runner::backends {
@@ -28,6 +29,13 @@ constexpr size_t size_of(DType dtype) {
 constexpr std::string_view name_of(DType dtype) {
   constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "bf16", "f16", "i32", "i64", "bool"};
   return kNames[static_cast<int>(dtype)];
+}
+
+// The dtype of this name; none if there is none.
+constexpr std::optional<DType> find_dtype(std::string_view name) {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+  return std::nullopt;
 }
 
 constexpr bool is_float(DType dtype) {

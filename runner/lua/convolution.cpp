@@ -229,9 +229,9 @@ nn::Interpolation mode_of(lua_State* state, const OptionTable& options) {
 }
 
 // Options of nn.Upsample and nn.interpolate in the table at `index`.
-nn::UpsampleOptions upsample_options(lua_State* state, int index) {
+nn::InterpolateOptions interpolate_options(lua_State* state, int index) {
   const OptionTable options(state, index, {"size", "scale_factor", "mode", "align_corners"});
-  nn::UpsampleOptions by{.mode = mode_of(state, options), .align_corners = options.flag("align_corners", false)};
+  nn::InterpolateOptions by{.mode = mode_of(state, options), .align_corners = options.flag("align_corners", false)};
   const bool has_size = options.push("size");
   if (has_size) {
     by.sizes = size_list(state, lua_gettop(state), 1, option_name(state, "size"));
@@ -301,7 +301,7 @@ int adaptive_max_pool(lua_State* state) {
 }
 
 int upsample(lua_State* state) {
-  return push_made(state, nn::upsample(upsample_options(state, 1)));
+  return push_made(state, nn::upsample(interpolate_options(state, 1)));
 }
 
 template int conv<1>(lua_State*);
@@ -377,8 +377,8 @@ int adaptive_max_pool(lua_State* state) {
 
 int interpolate(lua_State* state) {
   const Value x = operand(state);
-  const nn::UpsampleOptions by = upsample_options(state, 2);
-  return push_tensor(state, from_one([&] { return nn::upsampled(x, by); }));
+  const nn::InterpolateOptions by = interpolate_options(state, 2);
+  return push_tensor(state, from_one([&] { return nn::interpolated(x, by); }));
 }
 
 template int conv<1>(lua_State*);

@@ -1,5 +1,6 @@
 // model.type cnn: the layers of model.stack and an output layer, as one nn.Sequential.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runner/model/convolution.h"
 #include "runner/model/model_def.h"
@@ -31,7 +32,7 @@ class StackBuilder {
 
   void add(const StackLayer& layer) {
     place_ = fmt::format("model.stack[{}]", modules_.size());
-    about_key(place_, [&] { modules_.push_back(module_of(layer)); });
+    about_key(place_, [&] { modules_.push_back(checked_module_of(layer)); });
   }
 
   ModulePtr finish(int64_t outputs) {
@@ -56,6 +57,16 @@ class StackBuilder {
         axes() == 0, ErrorKind::kRecipe,
         "{}: {} needs features without spatial axes, but gets samples {}; add flatten or global_avg_pool before it",
         place_, name, shape_.to_string());
+  }
+
+  // What a module refuses is an error of its layer.
+  ModulePtr checked_module_of(const StackLayer& layer) {
+    try {
+      return module_of(layer);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kRun) throw;
+      fail(ErrorKind::kRecipe, "{}: {}", place_, error.message());
+    }
   }
 
   ModulePtr module_of(const StackLayer& layer) {
@@ -99,11 +110,10 @@ class StackBuilder {
                               .same = same,
                               .groups = layer.groups.value_or(1),
                               .bias = layer.bias.value_or(true)};
-    RUN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, ErrorKind::kRecipe,
-              "{}: groups must divide {} and {} channels, got {}", place_, options.in, options.out, options.groups);
-    apply_windows(windows_of(options), "conv");
+    ModulePtr module = conv(options);
+    apply_windows(conv_windows(options), "conv");
     shape_ = shape_.with(0, options.out);
-    return conv(options);
+    return module;
   }
 
   ModulePtr add_pool(const StackLayer& layer, const Sizes& sizes, std::string_view name) {
@@ -118,15 +128,13 @@ class StackBuilder {
                          .padding = padding.empty() ? 0 : padding[i],
                          .dilation = dilation.empty() ? 1 : dilation[i],
                          .ceil_mode = layer.ceil_mode.value_or(false)};
-      RUN_CHECK(pool.padding <= pool.most_padding(), ErrorKind::kRecipe,
-                "{}: padding must be at most half of the window, {}, got {}", place_, pool.most_padding(),
-                pool.padding);
       windows.push_back(pool.on(shape_[static_cast<int>(1 + i)]));
       pools.push_back(pool);
     }
+    ModulePtr module = name == "max_pool" ? max_pool(std::move(pools))
+                                          : avg_pool(std::move(pools), layer.count_include_pad.value_or(true));
     apply_windows(windows, name);
-    return name == "max_pool" ? max_pool(std::move(pools))
-                              : avg_pool(std::move(pools), layer.count_include_pad.value_or(true));
+    return module;
   }
 
   ModulePtr add_linear(const StackLayer& layer) {
@@ -136,13 +144,11 @@ class StackBuilder {
     return module;
   }
 
-  ModulePtr add_batch_norm(const schema::BatchNormOptions& spec) {
+  ModulePtr add_batch_norm(const schema::BatchNormSpec& spec) {
     return batch_norm(channels(), axes() == 2 ? 2 : 1, BatchNormOptions::of(spec));
   }
 
   ModulePtr add_group_norm(const StackLayer& layer) {
-    RUN_CHECK(channels() % *layer.group_norm == 0, ErrorKind::kRecipe, "{}: groups must divide {} channels, got {}",
-              place_, channels(), *layer.group_norm);
     return group_norm(*layer.group_norm, channels(), layer.eps.value_or(kNormEpsilon));
   }
 
@@ -151,16 +157,22 @@ class StackBuilder {
     const Shape before = shape_;
     for (size_t i = 0; i < windows.size(); ++i) {
       const int axis = static_cast<int>(1 + i);
-      const int64_t count = windows[i].count(shape_[axis]);
-      RUN_CHECK(count > 0, ErrorKind::kRecipe, "{}: a window of {} of {} does not fit into samples {}", place_, name,
-                windows[i].extent(), before.to_string());
+      const backends::Window& window = windows[i];
+      const int64_t n = shape_[axis], count = window.count(n);
+      RUN_CHECK(count > 0, ErrorKind::kRun, backends::kDoesNotFit, name, window.extent(), n,
+                "samples " + before.to_string(), window.before, window.after);
       shape_ = shape_.with(axis, count);
     }
   }
 
-  Sizes sizes_of(const Sizes& sizes, std::string_view name) const {
-    RUN_CHECK(sizes.size() <= 1 || sizes.size() == axes(), ErrorKind::kRecipe, "{}: {} has {} numbers, but samples {}",
-              place_, name, sizes.size(), shape_.to_string());
+  // `key`: of the layer. Only series can have fewer axes than a list has numbers.
+  Sizes sizes_of(const Sizes& sizes, std::string_view key) const {
+    if (sizes.size() > axes())
+      about_key(fmt::format("{}.{}", place_, key), [&] {
+        fail(ErrorKind::kRecipe,
+             "{0}.{1}: expected one number for the one axis of samples {2}, got [{3}]; write {1}: {4}", place_, key,
+             shape_.to_string(), fmt::join(sizes, ", "), sizes[0]);
+      });
     return for_axes(sizes, axes());
   }
   static Sizes padding_of(const StackLayer& layer) {

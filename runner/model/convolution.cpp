@@ -1,13 +1,12 @@
 #include "runner/model/convolution.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "backends/ir/type_text.h"
+#include "runner/model/options_text.h"
 
 namespace runner::nn {
 namespace {
@@ -34,38 +33,13 @@ std::string shape_text(int64_t channels, size_t axes) {
   return fmt::format("(B, {}, {})", channels, axes == 1 ? "L" : "H, W");
 }
 
-// "3", or "{3, 5}" for sizes that differ.
-template <class Number>
-std::string sizes_text(const std::vector<Number>& sizes) {
-  const bool is_one = std::ranges::all_of(sizes, [&](Number size) { return size == sizes.front(); });
-  return is_one ? fmt::format("{}", sizes.front()) : fmt::format("{{{}}}", fmt::join(sizes, ", "));
-}
-
-// "{stride = 2, padding = 1}": options that are not the defaults.
-class OptionsText {
- public:
-  void add(std::string_view name, const Sizes& sizes, int64_t usual) {
-    const auto is_usual = [&](int64_t size) { return size == usual; };
-    if (!std::ranges::all_of(sizes, is_usual)) add(name, sizes_text(sizes));
-  }
-  void add(std::string_view name, const std::string& value) {
-    text_ += fmt::format("{}{} = {}", text_.empty() ? "{" : ", ", name, value);
-  }
-  std::string text() const { return text_.empty() ? "" : text_ + "}"; }
-  std::string after_arguments() const { return text_.empty() ? "" : ", " + text(); }
-
- private:
-  std::string text_;
-};
-
 class Conv : public Module {
  public:
   Conv(ConvOptions options, bool is_transposed) : options_(std::move(options)), is_transposed_(is_transposed) {
     const ConvOptions& o = options_;
-    RUN_CHECK(o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0, ErrorKind::kRun,
-              "{}: expected groups that divide {} and {} channels, got {}", is_transposed ? "conv_transpose" : "conv",
-              o.in, o.out, o.groups);
-    windows_of(o);  // checks
+    const std::string fault = backends::groups_fault(o.groups, o.in, o.out);
+    RUN_CHECK(fault.empty(), ErrorKind::kRun, "{}: {}", is_transposed ? "conv_transpose" : "conv", fault);
+    conv_windows(o);  // checks
   }
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
@@ -109,7 +83,7 @@ class Conv : public Module {
     options.add("output_padding", o.output_padding, 0);
     options.add("dilation", o.dilation, 1);
     if (o.groups > 1) options.add("groups", std::to_string(o.groups));
-    if (!o.bias) options.add("bias", "false");
+    options.add("bias", o.bias, true);
     return fmt::format("{}({}, {}, {}{})", type(), o.in, o.out, sizes_text(o.kernel), options.after_arguments());
   }
 
@@ -123,10 +97,10 @@ class Pool : public Module {
  public:
   Pool(std::vector<Pooling> pools, bool is_max, bool count_padding)
       : pools_(std::move(pools)), is_max_(is_max), count_padding_(count_padding) {
-    for (const Pooling& pool : pools_)
-      RUN_CHECK(pool.padding <= pool.most_padding(), ErrorKind::kRun,
-                "{}: expected a padding of at most half of the window, {}, got {}", is_max ? "max_pool" : "avg_pool",
-                pool.most_padding(), pool.padding);
+    for (const Pooling& pool : pools_) {
+      const std::string fault = pool.fault();
+      RUN_CHECK(fault.empty(), ErrorKind::kRun, "{}: {}", is_max ? "max_pool" : "avg_pool", fault);
+    }
   }
 
   Value record(ForwardContext&, Value x) const override {
@@ -149,8 +123,8 @@ class Pool : public Module {
     if (stride != size) options.add("stride", sizes_text(stride));
     options.add("padding", padding, 0);
     options.add("dilation", dilation, 1);
-    if (pools_.front().ceil_mode) options.add("ceil_mode", "true");
-    if (!is_max_ && !count_padding_) options.add("count_include_pad", "false");
+    options.add("ceil_mode", pools_.front().ceil_mode, false);
+    if (!is_max_) options.add("count_include_pad", count_padding_, true);
     return fmt::format("{}({}{})", type(), sizes_text(size), options.after_arguments());
   }
 
@@ -192,13 +166,13 @@ class GlobalAvgPool : public Module {
 
 class Upsample : public Module {
  public:
-  explicit Upsample(UpsampleOptions options) : options_(std::move(options)) {}
+  explicit Upsample(InterpolateOptions options) : options_(std::move(options)) {}
 
-  Value record(ForwardContext&, Value x) const override { return upsampled(x, options_); }
+  Value record(ForwardContext&, Value x) const override { return interpolated(x, options_); }
 
   std::string_view type() const override { return "nn.Upsample"; }
   std::string text() const override {
-    const UpsampleOptions& o = options_;
+    const InterpolateOptions& o = options_;
     OptionsText options;
     if (o.sizes.empty())
       options.add("scale_factor", sizes_text(o.factors));
@@ -206,12 +180,12 @@ class Upsample : public Module {
       options.add("size", sizes_text(o.sizes));
     if (o.mode != Interpolation::kNearest)
       options.add("mode", o.mode == Interpolation::kLinear ? "\"linear\"" : "\"bilinear\"");
-    if (o.align_corners) options.add("align_corners", "true");
+    options.add("align_corners", o.align_corners, false);
     return fmt::format("nn.Upsample({})", options.text());
   }
 
  private:
-  const UpsampleOptions options_;
+  const InterpolateOptions options_;
 };
 
 class OverChannels : public Module {
@@ -233,7 +207,7 @@ class OverChannels : public Module {
 
 // ---- functions -----------------------------------------------------------------------------------------------------
 
-std::vector<Window> windows_of(const ConvOptions& options) {
+std::vector<Window> conv_windows(const ConvOptions& options) {
   const size_t axes = options.kernel.size();
   for (const Sizes& sizes : {options.stride, options.dilation, options.padding, options.output_padding})
     RUN_ASSERT(sizes.empty() || sizes.size() == axes);
@@ -255,11 +229,11 @@ std::vector<Window> windows_of(const ConvOptions& options) {
 }
 
 Value convolved(Value x, Value weight, const ConvOptions& options) {
-  return ops::conv(x, weight, windows_of(options), options.groups);
+  return ops::conv(x, weight, conv_windows(options), options.groups);
 }
 
 Value transposed_convolved(Value x, Value weight, const ConvOptions& options) {
-  const std::vector<Window> windows = windows_of(options);
+  const std::vector<Window> windows = conv_windows(options);
   Sizes sizes;
   for (size_t i = 0; i < windows.size(); ++i) {
     const Window& window = windows[i];
@@ -279,7 +253,7 @@ Value with_channel_bias(Value y, Value bias) {
   return ops::add(y, ops::reshape(bias, Shape(dims)));
 }
 
-Value upsampled(Value x, const UpsampleOptions& options) {
+Value interpolated(Value x, const InterpolateOptions& options) {
   const int rank = x.shape().rank();
   const bool is_linear = options.mode == Interpolation::kLinear, is_bilinear = options.mode == Interpolation::kBilinear;
   RUN_CHECK((rank == 3 && !is_bilinear) || (rank == 4 && !is_linear), ErrorKind::kRun, "upsample: expected {}, got {}",
@@ -330,7 +304,7 @@ ModulePtr adaptive_max_pool(Sizes sizes) {
 ModulePtr global_avg_pool() {
   return std::make_shared<GlobalAvgPool>();
 }
-ModulePtr upsample(const UpsampleOptions& options) {
+ModulePtr upsample(const InterpolateOptions& options) {
   return std::make_shared<Upsample>(options);
 }
 ModulePtr over_channels(ModulePtr inner) {

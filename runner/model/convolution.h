@@ -27,7 +27,8 @@ struct ConvOptions {
 
 enum class Interpolation { kNearest, kLinear, kBilinear };
 
-struct UpsampleOptions {
+// Arguments of torch.nn.functional.interpolate. ops::UpsampleOptions are those of the op, for known sizes.
+struct InterpolateOptions {
   // To these sizes or by these factors: one for each spatial axis, or one for all. The other is empty.
   Sizes sizes = {};
   std::vector<double> factors = {};
@@ -39,7 +40,7 @@ struct UpsampleOptions {
 
 // The windows of a convolution. Throws Error(kRun) for `same` with a stride above 1, and for an output padding that is
 // not below the stride.
-std::vector<backends::Window> windows_of(const ConvOptions& options);
+std::vector<backends::Window> conv_windows(const ConvOptions& options);
 // torch.nn.functional.conv2d and conv_transpose2d without a bias, of one or two spatial axes. The weight is (out,
 // in / groups, kernel…), or (in, out / groups, kernel…) of a transposed convolution.
 Value convolved(Value x, Value weight, const ConvOptions& options);
@@ -47,7 +48,7 @@ Value transposed_convolved(Value x, Value weight, const ConvOptions& options);
 // y (B, C, …) + bias (C).
 Value with_channel_bias(Value y, Value bias);
 // torch.nn.functional.interpolate. By a factor, an axis of n elements has ⌊n · factor⌋.
-Value upsampled(Value x, const UpsampleOptions& options);
+Value interpolated(Value x, const InterpolateOptions& options);
 
 // ---- modules ----
 
@@ -65,7 +66,7 @@ ModulePtr adaptive_avg_pool(Sizes sizes);
 ModulePtr adaptive_max_pool(Sizes sizes);
 // (B, C, S…) -> (B, C): the mean of each channel.
 ModulePtr global_avg_pool();
-ModulePtr upsample(const UpsampleOptions& options);
+ModulePtr upsample(const InterpolateOptions& options);
 
 // (B, H, W) or (B, L) -> (B, 1, H, W) or (B, 1, L): samples without channels have one; others stay.
 Value with_channels(Value x);

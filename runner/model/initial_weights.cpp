@@ -52,12 +52,23 @@ InitialWeights::InitialWeights(const WeightSource& source, const ParameterSet& p
     }
   }
   for (const ModelBuffer& buffer : parameters.model_buffers())
-    if (find(buffer.name) != nullptr || !buffer.is_count())
-      check(source, {buffer.name, buffer.type.shape, buffer.is_count()});
+    if (!buffer.is_internal && (find(buffer.name) != nullptr || !buffer.is_count())) check(source, buffer);
+  const auto is_of_model = [&](const std::string& name) {
+    const ModelBuffer* const buffer = parameters.find_buffer(name);
+    return parameters.find(name) != nullptr || (buffer != nullptr && !buffer->is_internal);
+  };
   for (const Entry& entry : entries_)
-    RUN_CHECK(parameters.find(entry.name) != nullptr || parameters.find_buffer(entry.name) != nullptr, ErrorKind::kData,
-              "{}: {} has a tensor {}, which the model does not have", report_->key, source.path,
-              full_name(entry.name, *entry.tensor));
+    RUN_CHECK(is_of_model(entry.name), ErrorKind::kData, "{}: {} has a tensor {}, which the model does not have",
+              report_->key, source.path, full_name(entry.name, *entry.tensor));
+}
+
+// Training would not repair them, and a frozen norm would use them.
+void InitialWeights::check(const WeightSource& source, const ModelBuffer& buffer) const {
+  check(source, {buffer.name, buffer.type.shape, buffer.is_count()});
+  const std::string fault = buffer.fault_in(contents_of(buffer));
+  RUN_CHECK(fault.empty(), ErrorKind::kData,
+            "{}: {} in {}: {}; the training that made them has diverged, or the file is damaged: use another file",
+            report_->key, full_name(buffer.name, *find(buffer.name)->tensor), source.path, fault);
 }
 
 void InitialWeights::leave_out_outputs(const WeightSource& source) {

@@ -54,9 +54,10 @@ struct LoadReport {
 class InitialWeights {
  public:
   InitialWeights();  // no file
-  // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if a tensor does
-  // not belong to the model, if a rename matches no name, or if renames make two names equal. A count may be missing,
-  // as in PyTorch: files of old versions have none. With new outputs, the file's output layer, if any, is not used.
+  // Throws Error(kData) naming the file if a parameter or a buffer is missing or has another shape, if running
+  // statistics are impossible (ModelBuffer::fault_in), if a tensor does not belong to the model, if a rename matches no
+  // name, or if renames make two names equal. A count may be missing, as in PyTorch: files of old versions have none.
+  // With new outputs, the file's output layer, if any, is not used.
   InitialWeights(const WeightSource& source, const ParameterSet& parameters);
   // Tensors must exist for all parameters outside the head (PretrainedDef::head); other tensors may be left over.
   // Throws Error(kData) or Error(kRecipe) naming the file.
@@ -89,6 +90,7 @@ class InitialWeights {
     bool is_count = false;
   };
   void check(const WeightSource& source, const Expected& expected) const;
+  void check(const WeightSource& source, const ModelBuffer& buffer) const;
   void leave_out_outputs(const WeightSource& source);
   void rename(const WeightSource& source);
   const Entry* find(std::string_view name) const;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/ir/type_text.h"
+#include "runner/model/options_text.h"
 
 namespace runner::nn {
 namespace {
@@ -126,12 +127,17 @@ class BatchNorm : public Module {
     }
     if (options_.affine && options_.frozen == schema::FrozenNorm::kAll)
       for (const ParameterId id : {weight_, bias_}) parameters.fix(id);
-    const auto add = [&](const char* name, const backends::TensorType& type, double initial) {
-      return parameters.add_buffer({.name = prefix + name, .type = type, .initial = initial, .moves = moves()});
+    const auto add = [&](ModelBuffer buffer) {
+      buffer.name = prefix + buffer.name;
+      buffer.moves = moves();
+      return parameters.add_buffer(std::move(buffer));
     };
-    mean_ = add("running_mean", {DType::kF32, shape}, 0);
-    variance_ = add("running_var", {DType::kF32, shape}, 1);
-    batches_ = add("num_batches_tracked", {DType::kI64, {}}, 0);
+    mean_ = add({.name = "running_mean", .type = {DType::kF32, shape}});
+    variance_ = add({.name = "running_var", .type = {DType::kF32, shape}, .initial = 1, .least = 0});
+    batches_ = add({.name = std::string(kBatchesTracked), .type = {DType::kI64, {}}, .least = 0});
+    if (moves())
+      not_finite_ =
+          add({.name = std::string(kBatchesNotFinite), .type = {DType::kI64, {}}, .least = 0, .is_internal = true});
     if (options_.sync && moves()) parameters.exchange_in_forward();
   }
 
@@ -157,7 +163,19 @@ class BatchNorm : public Module {
     return {{"running_mean", mean_}, {"running_var", variance_}, {"num_batches_tracked", batches_}};
   }
   std::string_view type() const override { return type_; }
-  std::string text() const override { return fmt::format("{}({})", type_, channels_); }
+  std::string text() const override {
+    constexpr BatchNormOptions kDefaults;
+    OptionsText options;
+    options.add("eps", options_.eps, kDefaults.eps);
+    if (options_.momentum)
+      options.add("momentum", *options_.momentum, *kDefaults.momentum);
+    else
+      options.add("momentum", "false");
+    options.add("affine", options_.affine, kDefaults.affine);
+    options.add("sync", options_.sync, kDefaults.sync);
+    if (options_.frozen != kDefaults.frozen) options.add("frozen", fmt::format("\"{}\"", name_of(options_.frozen)));
+    return fmt::format("{}({}{})", type_, channels_, options.after_arguments());
+  }
 
  private:
   bool moves() const { return options_.frozen == schema::FrozenNorm::kNone; }
@@ -174,10 +192,11 @@ class BatchNorm : public Module {
 
   void move_running(ForwardContext& context, const ChannelStatistics& batch) const {
     const Value mean = ops::detach(batch.mean), variance = ops::detach(batch.unbiased);
-    Value moves = ops::logical_and(all_finite(mean), all_finite(variance));
+    const Value is_finite = ops::logical_and(all_finite(mean), all_finite(variance));
+    Value moves = is_finite;
     if (batch.count) moves = ops::logical_and(moves, ops::reshape(ops::gt(batch.count, 1.0), Shape{}));
-    const Value before = context.buffer(batches_);
-    const Value batches = ops::add(before, ops::full_like(before, 1));
+    const auto next = [](Value count) { return ops::add(count, ops::full_like(count, 1)); };
+    const Value before = context.buffer(batches_), batches = next(before), left_out = context.buffer(not_finite_);
     const Value rate = options_.momentum ? ops::full_like(ops::cast(before, DType::kF32), *options_.momentum)
                                          : ops::div(1.0, ops::cast(batches, DType::kF32));
     const auto move = [&](BufferId id, Value now) {
@@ -188,6 +207,7 @@ class BatchNorm : public Module {
     move(mean_, mean);
     move(variance_, variance);
     context.update_buffer(batches_, ops::where(moves, batches, before));
+    context.update_buffer(not_finite_, ops::where(is_finite, left_out, next(left_out)));
   }
 
   const int64_t channels_;
@@ -196,6 +216,7 @@ class BatchNorm : public Module {
   const std::string_view type_;
   ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
   BufferId mean_ = kNoBuffer, variance_ = kNoBuffer, batches_ = kNoBuffer;
+  BufferId not_finite_ = kNoBuffer;  // only if the statistics move
 };
 
 void check_groups(int64_t groups, int64_t channels) {
@@ -227,7 +248,12 @@ class GroupNorm : public Module {
     return {{"weight", weight_}, {"bias", bias_}};
   }
   std::string_view type() const override { return "nn.GroupNorm"; }
-  std::string text() const override { return fmt::format("nn.GroupNorm({}, {})", groups_, channels_); }
+  std::string text() const override {
+    OptionsText options;
+    options.add("eps", eps_, kNormEpsilon);
+    options.add("affine", affine_, true);
+    return fmt::format("nn.GroupNorm({}, {}{})", groups_, channels_, options.after_arguments());
+  }
 
  private:
   const int64_t groups_, channels_;
@@ -238,7 +264,7 @@ class GroupNorm : public Module {
 
 }  // namespace
 
-BatchNormOptions BatchNormOptions::of(const schema::BatchNormOptions& spec) {
+BatchNormOptions BatchNormOptions::of(const schema::BatchNormSpec& spec) {
   BatchNormOptions options{.eps = spec.eps, .momentum = spec.momentum.number, .sync = spec.sync, .frozen = spec.frozen};
   if (!spec.momentum.word.empty()) options.momentum = std::nullopt;
   return options;

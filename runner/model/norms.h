@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "runner/model/module.h"
 
@@ -13,7 +14,7 @@ namespace runner::nn {
 
 struct BatchNormOptions {
   // Those of a recipe.
-  static BatchNormOptions of(const schema::BatchNormOptions& spec);
+  static BatchNormOptions of(const schema::BatchNormSpec& spec);
 
   double eps = kNormEpsilon;
   // Weight of the batch in the running statistics. None: they are the plain mean over all batches so far.
@@ -24,10 +25,16 @@ struct BatchNormOptions {
   schema::FrozenNorm frozen = schema::FrozenNorm::kNone;
 };
 
+// Buffers of a batch norm: the batches that its running statistics count, and those that they leave out because their
+// statistics were not finite. The second is internal (ModelBuffer::is_internal), and missing if the statistics stay.
+inline constexpr std::string_view kBatchesTracked = "num_batches_tracked";
+inline constexpr std::string_view kBatchesNotFinite = "num_batches_not_finite";
+
 // x: (B, C) or (B, C, L) for one dimension, (B, C, H, W) for two. In training, normalises each channel by the mean and
 // the biased variance of the batch, and moves the buffers running_mean, running_var (unbiased) and num_batches_tracked,
-// unless the statistics of the batch are not finite. Otherwise normalises by the running statistics. Padding samples do
-// not count. Recording a training step throws Error(kRun) if a channel has a single value.
+// unless the statistics of the batch are not finite, which num_batches_not_finite counts. Otherwise normalises by the
+// running statistics. Padding samples do not count. Recording a training step throws Error(kRun) if a channel has a
+// single value.
 ModulePtr batch_norm(int64_t channels, int dimensions, const BatchNormOptions& options = {});
 
 // x: (B, C, …). Normalises the channels of each group of a sample together. weight and bias: (C). Throws Error(kRun) if

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/kernels/philox.h"
+#include "backends/tensor/float16.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -50,6 +51,18 @@ bool selects(std::string_view pattern, const Parameter& parameter) {
   if (pattern == "norms") return role == ParameterRole::kNormWeight || role == ParameterRole::kNormBias;
   if (pattern == "biases") return role == ParameterRole::kBias || role == ParameterRole::kNormBias;
   return matches(pattern, parameter.name);
+}
+
+std::string ModelBuffer::fault_in(std::span<const std::byte> contents) const {
+  const size_t size = backends::size_of(type.dtype);
+  for (size_t at = 0; at < contents.size(); at += size) {
+    const double element = backends::load_element(type.dtype, contents.data() + at);
+    if (std::isfinite(element) && element >= least) continue;
+    return fmt::format("element {} is {}, expected finite numbers{}", at / size,
+                       std::isnan(element) ? "nan" : fmt::to_string(element),
+                       std::isfinite(least) ? fmt::format(" of at least {}", least) : "");
+  }
+  return "";
 }
 
 void ParameterSet::check_new(std::string_view name) const {
@@ -190,7 +203,8 @@ int64_t ParameterSet::trainable_elements() const {
 
 int64_t ParameterSet::buffer_elements() const {
   int64_t n = 0;
-  for (const ModelBuffer& buffer : model_buffers_) n += buffer.type.shape.elements();
+  for (const ModelBuffer& buffer : model_buffers_)
+    if (!buffer.is_internal) n += buffer.type.shape.elements();
   return n;
 }
 

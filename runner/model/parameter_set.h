@@ -5,7 +5,9 @@
 // buffer are contiguous, so clipping, all-reduce and optimizer each process one array.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,8 +57,14 @@ struct ModelBuffer {
   backends::TensorType type;  // f32, or i64 for a count
   double initial = 0;
   bool moves = true;  // whether a forward pass may replace it; false for a frozen norm
+  double least = -std::numeric_limits<double>::infinity();  // of its elements, which are finite
+  // Not in the state dict: a count of this engine, which only checkpoints of runs contain.
+  bool is_internal = false;
 
   bool is_count() const { return type.dtype == backends::DType::kI64; }
+  // The first element of `contents`, of the buffer's type, that is not finite or below `least`: "element 3 is nan,
+  // expected finite numbers of at least 0". Empty if there is none.
+  std::string fault_in(std::span<const std::byte> contents) const;
 };
 
 using BufferId = int32_t;
@@ -103,6 +111,7 @@ class ParameterSet {
   std::span<const FlatBuffer> buffers() const { return buffers_; }
   int64_t elements() const;
   int64_t trainable_elements() const;
+  // Without internal buffers.
   int64_t buffer_elements() const;
 
   // Returns the parameters of a buffer in order of their offsets.

@@ -1,6 +1,8 @@
 // model.init_from: matching tensors are read exactly, and errors name mismatches.
 #include "runner/model/initial_weights.h"
 
+#include <cmath>
+
 #include "runner/formats/model_files.h"
 #include "runner/formats/safetensors.h"
 #include "tests/formats/files.h"
@@ -131,6 +133,38 @@ TEST_F(InitialWeightsTest, ReportsMismatches) {
                                   std::string(14, 'a')));
   EXPECT_EQ(message_of([&] { InitialWeights({path("w")}, parameters_); }),
             "model.init_from: expected floats in 0.weight in w, got U8");
+}
+
+TEST_F(InitialWeightsTest, RefusesImpossibleRunningStatistics) {
+  parameters_.add_buffer({.name = "1.running_mean", .type = {DType::kF32, {2}}});
+  parameters_.add_buffer({.name = "1.running_var", .type = {DType::kF32, {2}}, .initial = 1, .least = 0});
+  parameters_.add_buffer({.name = "1.num_batches_tracked", .type = {DType::kI64, {}}, .least = 0});
+  parameters_.add_buffer({.name = "1.num_batches_not_finite", .type = {DType::kI64, {}}, .is_internal = true});
+  const auto error_of = [&](const Floats& mean, const std::vector<double>& variance, int64_t count) {
+    const std::string means = formats::bytes_of(mean), variances = formats::bytes_of(variance),
+                      counts = formats::bytes_of(std::vector<int64_t>{count});
+    return error({weight(), bias(), NamedTensor{"1.running_mean", DType::kF32, {2}, support::bytes_of(means)},
+                  NamedTensor{"1.running_var", DType::kF64, {2}, support::bytes_of(variances)},
+                  NamedTensor{"1.num_batches_tracked", DType::kI64, {}, support::bytes_of(counts)}});
+  };
+  constexpr const char* kEnd = "; the training that made them has diverged, or the file is damaged: use another file";
+  EXPECT_EQ(error_of({-1, 2}, {0, 3}, 5), "");
+  EXPECT_EQ(error_of({0, NAN}, {1, 1}, 0),
+            std::string("model.init_from: 1.running_mean in w: element 1 is nan, expected finite numbers") + kEnd);
+  EXPECT_EQ(error_of({-INFINITY, 0}, {1, 1}, 0),
+            std::string("model.init_from: 1.running_mean in w: element 0 is -inf, expected finite numbers") + kEnd);
+  EXPECT_EQ(
+      error_of({0, 0}, {1, -0.5}, 0),
+      std::string("model.init_from: 1.running_var in w: element 1 is -0.5, expected finite numbers of at least 0") +
+          kEnd);
+  EXPECT_EQ(
+      error_of({0, 0}, {1, 1e300}, 0),
+      std::string("model.init_from: 1.running_var in w: element 1 is inf, expected finite numbers of at least 0") +
+          kEnd);
+  EXPECT_EQ(error_of({0, 0}, {1, 1}, -1),
+            std::string("model.init_from: 1.num_batches_tracked in w: element 0 is -1, expected finite numbers of at "
+                        "least 0") +
+                kEnd);
 }
 
 TEST_F(InitialWeightsTest, RenamesInOrder) {

@@ -48,7 +48,8 @@ Value Recording::forward(Value x, bool training, const std::vector<double>& samp
                          .dropout_key = {},
                          .sample_ids = {},
                          .counted = training ? counted_ : std::nullopt,
-                         .counted_mask = counted_mask_};
+                         .counted_mask = counted_mask_,
+                         .remat = remat_};
   if (training) {
     context.dropout_key = input({DType::kI64, Shape{2}}, {7, 0});
     context.sample_ids = input({DType::kI64, Shape{std::ssize(sample_ids)}}, sample_ids);

@@ -24,6 +24,9 @@ class Recording {
   // Padding of the next forward passes, in training: 0 in `mask` for each padding sample.
   void set_padding(const std::vector<double>& mask);
 
+  // Gradients compute the blocks of the next forward passes again (forward_block()).
+  void recompute_blocks() { remat_ = true; }
+
   // Records the module. `sample_ids`: for dropout, whose key is {seed 7, epoch 0}.
   // `inputs`: in addition to x.
   Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {},
@@ -46,6 +49,7 @@ class Recording {
   std::vector<Value> parameter_values_, buffer_values_;
   std::optional<CountedSamples> counted_;
   Value counted_mask_;
+  bool remat_ = false;
   std::vector<std::vector<std::byte>> inputs_;
 };
 

@@ -1,15 +1,22 @@
 // Running statistics of batch norm in whole runs: against PyTorch, on several ranks, resumed, averaged, frozen.
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "runner/formats/safetensors.h"
 #include "runner/model/norms.h"
+#include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/run/stored_model.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/support/bytes.h"
+#include "tests/support/thrown_text.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/test_hooks.h"
 
@@ -91,6 +98,11 @@ class RunningStatistics : public RunFixture {
     State state = last_state(options.store);
     state.erase("run");
     return state;
+  }
+
+  schema::Recipe recipe_of(const std::string& text) {
+    write("r.yaml", text);
+    return schema::read_recipe(path("r.yaml").string()).recipe;
   }
 
   RunResult result_;
@@ -337,6 +349,155 @@ TEST_F(RunningStatistics, OfAHooksLoopMoveWithEachForwardPass) {
   }
   const State part = final_state({.store = "averaged.db", .overrides = {"train.ema=0"}, .make_hooks = hooks(false)});
   EXPECT_EQ(part.at("buffer_average/1.running_mean"), part.at("buffer/1.running_mean"));
+}
+
+// ---- batches that are not finite -----------------------------------------------------------------------------------
+
+// The squares of these numbers overflow.
+constexpr const char* kLargeTable = "a,b,label\n1e30,2e30,0\n2e30,-1e30,1\n-1e30,1e30,0\n3e30,2e30,1\n";
+
+constexpr const char* kOfLargeNumbers = R"(schema_version: 1
+model: {type: hook}
+data:
+  train: {format: csv, path: large.csv}
+  eval: {format: csv, path: large.csv}
+  normalize: none
+  batch_size: 2
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 2}
+)";
+
+// The norm of the data makes 0 of each number, so the loss is finite, and so are the statistics of the other norm.
+TEST_F(RunningStatistics, ThatLeaveOutAllBatchesAreReported) {
+  write("large.csv", kLargeTable);
+  const MakeHooks hooks = hooks_with({.model = [] {
+    return nn::sequential({nn::batch_norm(2, 1), nn::linear(2, 4), nn::batch_norm(4, 1), nn::linear(4, 2)});
+  }});
+  run_on_ranks({.make_hooks = hooks}, kOfLargeNumbers);
+  ASSERT_EQ(result_.error, std::nullopt);
+  const auto text = [](int64_t updates) {
+    return fmt::format(
+        "running statistics leave out batches whose own statistics are not finite: {} updates of batch norm 0; batch "
+        "norm 0 has had no other batch, so evaluations use the initial statistics; look for inf and NaN in the data, "
+        "or set a smaller optimizer.lr, or mixed_precision: bf16 instead of fp16",
+        updates);
+  };
+  const auto count = [&](const std::string& warning) { return std::ranges::count(result_.warnings, warning); };
+  EXPECT_EQ(count("evaluation at step 2: " + text(2)), 1);
+  EXPECT_EQ(count(text(4)), 1);
+  const std::vector<std::string> recorded = events("warning");
+  EXPECT_TRUE(
+      std::ranges::any_of(recorded, [&](const std::string& json) { return json.find(text(4)) != std::string::npos; }));
+  const State state = last_state();
+  EXPECT_EQ(numbers_of<int64_t>(state.at("internal/0.num_batches_not_finite")), std::vector<int64_t>{4});
+  EXPECT_EQ(numbers_of<int64_t>(state.at("internal/2.num_batches_not_finite")), std::vector<int64_t>{0});
+
+  // So is each later evaluation.
+  store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+  const schema::Recipe recipe = recipe_of(kOfLargeNumbers);
+  StoredModel model(recipe, hooks(recipe), store::load_state(store, result_.states.back()));
+  model.evaluate("");
+  EXPECT_EQ(model.warnings(), std::vector<std::string>{text(4)});
+}
+
+// A state whose statistics nobody can have computed is refused.
+TEST_F(RunningStatistics, ThatAreImpossibleAreRefused) {
+  final_state({.overrides = {"train.epochs=1"}});
+  const schema::Recipe recipe = recipe_of(kMlp);
+  store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+  store::LoadedState state = store::load_state(store, result_.states.back());
+  const auto section = std::ranges::find(state.sections, "buffer/1.running_var", &store::Section::name);
+  const auto set = [&](float number) { std::memcpy(&section->bytes[3 * sizeof(float)], &number, sizeof number); };
+  const auto error = [&] {
+    return support::thrown_text([&] { StoredModel(recipe, with_mlp()(recipe), state); }, ErrorKind::kStore);
+  };
+  const std::string beginning = fmt::format("state {}: buffer/1.running_var: element 3 is ", state.info.id);
+  EXPECT_EQ(error(), "");
+  set(-1);
+  EXPECT_EQ(error(), beginning + "-1, expected finite numbers of at least 0; use another state");
+  set(NAN);
+  EXPECT_EQ(error(), beginning + "nan, expected finite numbers of at least 0; use another state");
+  EXPECT_EQ(support::thrown_text([&] { stored_buffers(state, /*averaged=*/false); }),
+            beginning + "nan, expected finite numbers; use another state");
+}
+
+// The type is the stored one, whatever the number of bytes.
+TEST(StoredBuffers, HaveTheirStoredTypes) {
+  const auto stored = [](const std::string& meta, size_t bytes) {
+    store::LoadedState state;
+    state.info.id = 7;
+    state.sections.push_back({"buffer/a", meta, std::vector<std::byte>(bytes)});
+    return stored_buffers(state, /*averaged=*/false).front().type;
+  };
+  using backends::DType;
+  using backends::TensorType;
+  EXPECT_EQ(stored(R"({"dtype":"i64","shape":[]})", 8), (TensorType{DType::kI64, {}}));
+  EXPECT_EQ(stored(R"({"dtype":"f64","shape":[2]})", 16), (TensorType{DType::kF64, {2}}));
+  EXPECT_EQ(stored(R"({"dtype":"f32","shape":[0]})", 0), (TensorType{DType::kF32, {0}}));
+  const auto error = [&](const std::string& meta, size_t bytes) {
+    return support::thrown_text([&] { stored(meta, bytes); }, ErrorKind::kStore);
+  };
+  EXPECT_EQ(error(R"({"dtype":"f12","shape":[2]})", 8), "state 7: the description of buffer/a is damaged");
+  EXPECT_EQ(error(R"({"shape":[2]})", 8), "state 7: the description of buffer/a is damaged");
+  EXPECT_EQ(error(R"({"dtype":"f32","shape":[2]})", 16), "state 7: buffer/a is damaged: expected 8 bytes, got 16");
+}
+
+// ---- frozen layers
+// ---------------------------------------------------------------------------------------------------
+
+// A backbone with a batch norm, and an output layer.
+nn::ModulePtr with_backbone(schema::FrozenNorm frozen) {
+  const nn::ModulePtr backbone = nn::sequential(
+      {nn::linear(5, 8), nn::batch_norm(8, 1, {.frozen = frozen}), nn::activation(schema::Activation::kRelu)});
+  return nn::sequential({backbone, nn::linear(8, 3)});
+}
+
+// The loop of train_epochs() that keeps the features of the first batch of each epoch.
+void train_and_keep_features(CustomLoop& loop, std::vector<std::vector<double>>& features) {
+  const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
+  while (loop.next_epoch(epochs)) {
+    bool is_first = true;
+    loop.begin_batches(Split::kTrain);
+    while (loop.next_batch(Split::kTrain)) {
+      const StepInputs& inputs = loop.inputs();
+      const Value here = inputs.model->members()[0]->forward(inputs.forward, inputs.features);
+      if (std::exchange(is_first, false)) features.push_back(inputs.read(here));
+      const Value outputs = inputs.model->members()[1]->forward(inputs.forward, here);
+      loop.backward(backends::ops::mean(backends::ops::mul(outputs, outputs), std::vector<int64_t>{0, 1}));
+      loop.step(0);
+      loop.step_schedule();
+      loop.zero_grad(0);
+    }
+  }
+}
+
+TEST_F(RunningStatistics, OfAFrozenBackboneGiveTheSameFeatures) {
+  final_state({.make_hooks = hooks_with({.model = [] { return with_backbone(schema::FrozenNorm::kNone); }})});
+  const std::string parent = result_.run;
+  const State before = last_state();
+  using enum schema::FrozenNorm;
+  for (const schema::FrozenNorm frozen : {kNone, kStatistics, kAll}) {
+    SCOPED_TRACE(name_of(frozen));
+    std::vector<std::vector<double>> features;
+    const MakeHooks hooks =
+        hooks_with({.train = [&](CustomLoop& loop, HookRun&) { train_and_keep_features(loop, features); },
+                    .model = [frozen] { return with_backbone(frozen); }});
+    // With frozen: all, the weight and the bias of the norm need no pattern.
+    const std::string freeze = frozen == kAll ? "model.freeze=[0.0.*]" : "model.freeze=[0.*]";
+    run_on_ranks({.fork = parent, .overrides = {freeze, "data.shuffle=false", "train.epochs=4"}, .make_hooks = hooks});
+    ASSERT_EQ(result_.error, std::nullopt);
+    ASSERT_GE(features.size(), 2);
+    EXPECT_EQ(features.front(), features.back());
+    const State after = last_state();
+    EXPECT_NE(after.at("model/1.weight"), before.at("model/1.weight"));
+    for (const auto& [name, bytes] : before) {
+      SCOPED_TRACE(name);
+      const bool is_weight = name.starts_with("model/0."), is_statistic = name.starts_with("buffer/0.1.");
+      if (is_weight || is_statistic) {
+        EXPECT_EQ(after.at(name) == bytes, is_weight || frozen != kNone);
+      }
+    }
+  }
 }
 
 TEST_F(RunningStatistics, OfLocalSgdAreAveraged) {

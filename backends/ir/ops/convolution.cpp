@@ -48,8 +48,7 @@ void check_fit(Query q, const ConvTypes& t) {
     const int64_t n = x[2 + i], count = window.count(n);
     check(window.size == w[2 + i], "{}: expected windows of the size of the weights {}, got {}", name_of(q.op), t.w,
           windows_text(numbers));
-    check(count > 0, "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}",
-          name_of(q.op), window.extent(), n, t.x, window.before, window.after);
+    check(count > 0, kDoesNotFit, name_of(q.op), window.extent(), n, t.x, window.before, window.after);
     check(count == y[2 + i], "{}: expected {} windows along axis {} of {}, got {}", name_of(q.op), count, 2 + i, t.x,
           t.y);
   }

@@ -7,9 +7,6 @@ namespace runner::backends {
 namespace op_defs {
 namespace {
 
-constexpr char kDoesNotFit[] =
-    "{}: a window of {} elements does not fit into {} elements of {} with a padding of {} and {}";
-
 constexpr Attribute kWindowAttributes[] = {
     {"windows", Type::kWindows, kAnyInt, kAlways, kValue, "window={{{}}}", "window={{{}}}"},
 };
@@ -178,16 +175,11 @@ std::vector<Window> windows_on(std::string_view op, Value x, std::span<const Poo
   std::vector<Window> windows;
   for (size_t i = 0; i < pools.size(); ++i) {
     const Pooling& pool = pools[i];
-    check_input(pool.size >= 1 && pool.stride >= 1 && pool.dilation >= 1, x,
-                "{}: expected size, stride and dilation of at least 1, got {}, {} and {}", op, pool.size, pool.stride,
-                pool.dilation);
-    check_input(pool.padding >= 0 && pool.padding <= pool.most_padding(), x,
-                "{}: expected a padding of at most half of the window, {}, got {}", op, pool.most_padding(),
-                pool.padding);
+    const std::string fault = pool.fault();
+    check_input(fault.empty(), x, "{}: {}", op, fault);
     const int64_t n = x.shape()[static_cast<int>(2 + i)];
     const Window window = pool.on(n);
-    check_input(window.count(n) > 0, x, op_defs::kDoesNotFit, op, window.extent(), n, x.type(), window.before,
-                window.after);
+    check_input(window.count(n) > 0, x, kDoesNotFit, op, window.extent(), n, x.type(), window.before, window.after);
     windows.push_back(window);
   }
   return windows;

@@ -10,6 +10,7 @@
 
 #include "backends/exec/backend.h"
 #include "backends/tensor/rounding.h"
+#include "runner/train/engine/steps.h"
 #include "runner/train/step/declared_step.h"
 
 namespace runner::train {
@@ -97,6 +98,36 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
 // Whether a hook may read values of tensors while it records.
 bool StepMemory::may_read_values() const {
   return has(parts_.hooks, HookEntry::kTrainingStep) || has(parts_.hooks, HookEntry::kTrain);
+}
+
+void StepMemory::add_micro_batches(const data::DataPlan& plan, int64_t step, std::vector<StepShape>& batches) const {
+  std::vector<data::Slice> slices;
+  nn::CountedSamples counted;
+  int64_t repeats = 0;
+  for (int64_t rank = 0; rank < plan.spec().processes; ++rank) {
+    data::Slice slice = plan.slice(rank, step);
+    if (slice.size() == 0 && parts_.builder.exchanges_in_forward()) slice.repeats = 1;  // as the loader does
+    counted.all += slice.real;
+    repeats += slice.repeats;
+    slices.push_back(slice);
+  }
+  for (const data::Slice& slice : slices) {
+    const int64_t size = parts_.accumulation.micro_batch(slice.size());
+    for (int64_t first = 0; first < slice.size(); first += size) {
+      StepShape shape{.batch = std::min(size, slice.size() - first)};
+      counted.own = std::clamp<int64_t>(slice.real - first, 0, shape.batch);
+      if (repeats > 0) shape.counted = counted;
+      if (std::ranges::find(batches, shape) == batches.end()) batches.push_back(shape);
+    }
+  }
+}
+
+void StepMemory::check_batches(const data::DataPlan& plan) {
+  if (!parts_.builder.model().parameters.moves_buffers() || may_read_values()) return;
+  std::vector<StepShape> batches;
+  for (const int64_t step : ends_of(plan.steps_per_epoch())) add_micro_batches(plan, step, batches);
+  const backends::ModelPause pause(parts_.device);
+  for (const StepShape& batch : batches) parts_.steps.try_forward(batch);
 }
 
 // Steps differ only by whether they are the first or the last.

@@ -27,6 +27,9 @@ class StepMemory {
 
   // Compiles a training step before its first use, to find mismatches and too little memory before a run begins.
   void prepare(const StepShape& shape);
+  // Records the forward passes of the first and the last batch of an epoch on each rank, of models with batch
+  // statistics only: such a model may refuse a batch because of its size. Not for a hook that may read values.
+  void check_batches(const data::DataPlan& plan);
   // On lazy devices, before arrays are allocated: compiles all kinds of training steps, and the evaluation step for
   // batches of `evaluation_batch` samples (0: none), and checks that each fits into device memory.
   void check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch);
@@ -48,6 +51,8 @@ class StepMemory {
 
  private:
   bool may_read_values() const;
+  // Adds the micro-batches of step `step` of an epoch, on all ranks.
+  void add_micro_batches(const data::DataPlan& plan, int64_t step, std::vector<StepShape>& batches) const;
   // Returns the training step for a micro-batch of `batch` samples. `first`, `last`: its position in the optimizer
   // step.
   TrainingStep step_of(int64_t batch, bool first, bool last) const;

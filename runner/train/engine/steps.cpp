@@ -165,4 +165,10 @@ void Steps::record(const data::Batch& batch, bool training) {
                              training ? parts_.builder.counted_in(batch) : std::nullopt);
 }
 
+void Steps::try_forward(const StepShape& shape) {
+  const HookMark mark = parts_.hooks != nullptr ? HookMark{parts_.hooks->state(), parts_.hooks->drawn()} : HookMark{};
+  parts_.builder.record(shape.batch_shape(), /*training=*/true, reader(nullptr, /*training=*/true), shape.counted);
+  if (parts_.hooks != nullptr) rewind(mark, *parts_.hooks);
+}
+
 }  // namespace runner::train

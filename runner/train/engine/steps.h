@@ -34,6 +34,8 @@ class Steps {
   SharedStep find(const StepKind& requested, const data::Batch* batch);
   // Calls a hook's step and runs nothing: for a rank without samples, whose hook may take part in collectives.
   void record(const data::Batch& batch, bool training);
+  // Records a training batch of this size without samples, and restores the hook.
+  void try_forward(const StepShape& shape);
   // The last recording, if this step was recorded.
   const StepBuilder::Recorded* recording(bool training) const {
     return parts_.builder.varies(training) ? recorded_ : nullptr;

@@ -61,6 +61,7 @@ StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hook
   if (!has_device_memory(session)) check.shortage = host_shortage(trial, session);
   try {
     check.estimate = estimate_steps(trial, recipe, session.data, session.plan, *session.device, trial_hooks.get());
+    trial.compile([&] { trial.trainer().step_memory().check_batches(session.plan); });
   } catch (const UnknownBeforeRun& error) {
     check.unknown = error.reason();
   } catch (const backends::OutOfMemory&) {

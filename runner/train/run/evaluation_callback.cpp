@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/engine/left_out_batches.h"
 #include "schema/base/secrets.h"
 #include "schema/base/suggest.h"
 
@@ -77,6 +78,8 @@ void EvaluationCallback::warn_of_not_finite() {
   };
   warn(evaluator_->warning_of_nan(), warned_of_nan_);
   warn(evaluator_->warning_of_loss(), warned_of_loss_);
+  warn(warning_of_left_out_batches(session_.trainer.arrays(), session_.trainer.model().parameters),
+       warned_of_statistics_);
 }
 
 // A hook decides what it records, so a missing metric can be reported only once it should exist.

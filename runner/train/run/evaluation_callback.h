@@ -42,7 +42,7 @@ class EvaluationCallback final : public Callback {
   const Interval every_;
   std::optional<Evaluator> evaluator_;  // none: there is no evaluation data
   bool due_ = false;                    // since some earlier optimizer step
-  bool warned_of_nan_ = false, warned_of_loss_ = false;
+  bool warned_of_nan_ = false, warned_of_loss_ = false, warned_of_statistics_ = false;
   int64_t evaluations_ = 0;  // in this attempt
 };
 

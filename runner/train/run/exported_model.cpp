@@ -91,7 +91,7 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters)
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  for (const StoredBuffer& buffer : buffers_of(model.state, model.averaged))
+  for (const StoredBuffer& buffer : stored_buffers(model.state, model.averaged))
     tensors.push_back({buffer.name, buffer.type.dtype, buffer.type.shape, buffer.values});
   return formats::write_model(file, std::move(tensors), max_shard_size, model_metadata(encoding, scale), write);
 }
@@ -162,11 +162,12 @@ std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks, 
               parameters[id].name, parameters[id].shape.to_string());
     exported.weights.push_back({one.parameters[id], found->name, found->shape, found->values});
   }
-  const std::vector<StoredBuffer> stored_buffers = buffers_of(model.state, model.averaged);
+  const std::vector<StoredBuffer> kept_buffers = stored_buffers(model.state, model.averaged);
   const auto buffers = trainer.model().parameters.model_buffers();
   for (size_t id = 0; id < buffers.size(); ++id) {
-    const auto found = std::ranges::find(stored_buffers, buffers[id].name, &StoredBuffer::name);
-    RUN_CHECK(found != stored_buffers.end() && found->type == buffers[id].type, ErrorKind::kStore,
+    if (buffers[id].is_internal) continue;
+    const auto found = std::ranges::find(kept_buffers, buffers[id].name, &StoredBuffer::name);
+    RUN_CHECK(found != kept_buffers.end() && found->type == buffers[id].type, ErrorKind::kStore,
               "state {} is of another model: expected buffer {} of shape {}", model.state.info.id, buffers[id].name,
               buffers[id].type.shape.to_string());
     if (!buffers[id].is_count())

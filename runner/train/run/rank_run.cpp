@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/cpu_features.h"
+#include "runner/train/engine/left_out_batches.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/step_estimate.h"
@@ -99,6 +100,7 @@ void RankRun::prepare() {
   session_.trainer.allocate();
   if (!fits)
     session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.optimizer_step(0).steps == 1});
+  session_.trainer.step_memory().check_batches(session_.plan);
   end_preparation();
 }
 
@@ -331,6 +333,7 @@ void RankRun::finish() {
   result.graphs = device_.graph_use();
   if (state_.stopped_early) result.reason = "stopped early: " + early_stopping_text(recipe_, state_.patience);
   if (state_.control.stopped_by_hook()) result.reason = fmt::format("stopped by the hook at step {}", step());
+  if (!result.error) warn_of_left_out_batches();
   if (session_.has_custom_loop) warn_of_little_training();
   if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale()) warn_of_no_update();
   predict_memory();
@@ -360,6 +363,13 @@ void RankRun::warn_of_no_update() {
       "train longer: the scale falls after each overflow",
       not_finite == 0 ? "each of them"
                       : fmt::format("{} of {}, and {} were not finite", steps - not_finite, steps, not_finite)));
+}
+
+// Unless an evaluation has just done so.
+void RankRun::warn_of_left_out_batches() {
+  const auto text = warning_of_left_out_batches(session_.trainer.arrays(), session_.trainer.model().parameters);
+  const auto has_text = [&](const std::string& warning) { return warning.ends_with(*text); };
+  if (text && std::ranges::none_of(record_.result.warnings, has_text)) record_.warn(*text);
 }
 
 void RankRun::warn_of_little_training() {

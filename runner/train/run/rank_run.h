@@ -82,6 +82,7 @@ class RankRun {
   void finish();
   // Warns if a hook's training loop ended early or never stepped an optimizer.
   void warn_of_no_update();
+  void warn_of_left_out_batches();
   void warn_of_little_training();
   void predict_memory();
 

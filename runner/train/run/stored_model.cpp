@@ -11,6 +11,7 @@
 #include "runner/data/image_files.h"
 #include "runner/data/storage.h"
 #include "runner/model/initial_weights.h"
+#include "runner/train/engine/left_out_batches.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -109,7 +110,13 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   std::map<std::string, double> metrics = evaluator.run();
   for (const auto& text : {evaluator.warning_of_nan(), evaluator.warning_of_loss()})
     if (text) warnings_.push_back(*text);
+  warn_of_left_out_batches();
   return metrics;
+}
+
+void StoredModel::warn_of_left_out_batches() {
+  if (auto text = warning_of_left_out_batches(trainer_->arrays(), trainer_->model().parameters))
+    warnings_.push_back(std::move(*text));
 }
 
 std::span<const float> Prediction::at(int64_t place) const {
@@ -176,6 +183,7 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
   }
   for (const data::RejectedRow& each : rejected)
     std::ranges::fill(prediction.at(each.row), std::numeric_limits<float>::quiet_NaN());
+  warn_of_left_out_batches();
   if (!rejected.empty())
     warnings_.push_back(fmt::format("{}: {} of {} rows cannot be used; row {}: {}", file, rejected.size(),
                                     prediction.samples, rejected[0].row, rejected[0].reason));

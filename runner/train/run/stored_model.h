@@ -81,6 +81,7 @@ class StoredModel {
   data::Dataset evaluation_data() const;
   OutputsAs checked(std::optional<OutputsAs> as) const;
   std::vector<std::string> output_names() const;
+  void warn_of_left_out_batches();
 
   schema::Recipe recipe_;
   data::Encoding encoding_;

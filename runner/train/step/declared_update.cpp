@@ -80,7 +80,7 @@ void record_update(StepRecorder& step, Program& program, const StepBuilder& buil
         b, {.gradient = gradient, .scalars = [&] { return scalar_inputs(program, builder, update.first_scalar, b); }});
   }
   step.average_buffers(
-      [&] { return scalar_inputs(program, builder, update.first_scalar, builder.buffers_of({}).front()).back(); });
+      [&] { return scalar_inputs(program, builder, update.first_scalar, builder.flat_buffers_of({}).front()).back(); });
   step.add_to_logged(update.sums);
   std::vector<int32_t> optimizers(builder.optimizers().names.size());
   std::iota(optimizers.begin(), optimizers.end(), 0);

@@ -64,7 +64,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       loss_(loss_of(recipe.train, encoding)),
       mixes_(data::mixes(recipe.data.train.augment)),
       inputs_(encoding.inputs()),
-      buffers_of_optimizers_(optimizers.names.size()) {
+      flat_buffers_of_optimizers_(optimizers.names.size()) {
   const auto refuse = [&](bool is_set, const char* key, const char* why) {
     RUN_CHECK(!is_set || !exchanges_in_forward(), ErrorKind::kRecipe,
               "{0} cannot be combined with a batch norm that has statistics of all ranks (sync): {1}; remove sync or "
@@ -77,7 +77,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
   for (int32_t b = 0; b < std::ssize(model.parameters.buffers()); ++b) {
     if (model.parameters.buffers()[static_cast<size_t>(b)].group < 0) continue;
     trained_buffers_.push_back(b);
-    buffers_of_optimizers_[static_cast<size_t>(group_of(b).optimizer)].push_back(b);
+    flat_buffers_of_optimizers_[static_cast<size_t>(group_of(b).optimizer)].push_back(b);
   }
 }
 

@@ -72,8 +72,8 @@ class StepBuilder {
   }
 
   // Returns the flat buffers of parameters that an optimizer updates (none: any optimizer).
-  std::span<const int32_t> buffers_of(std::optional<int32_t> optimizer) const {
-    return optimizer ? buffers_of_optimizers_[static_cast<size_t>(*optimizer)] : trained_buffers_;
+  std::span<const int32_t> flat_buffers_of(std::optional<int32_t> optimizer) const {
+    return optimizer ? flat_buffers_of_optimizers_[static_cast<size_t>(*optimizer)] : trained_buffers_;
   }
 
   // Inputs that a Program declares first.
@@ -200,7 +200,7 @@ class StepBuilder {
   const LossSpec loss_;
   const bool mixes_;                             // whether samples of training are mixed (data::mixes())
   const std::vector<data::SampleInput> inputs_;  // of the model
-  std::vector<std::vector<int32_t>> buffers_of_optimizers_;
+  std::vector<std::vector<int32_t>> flat_buffers_of_optimizers_;
   std::vector<int32_t> trained_buffers_;
   mutable std::map<ProgramInputs, Prologue> prologues_;
 };

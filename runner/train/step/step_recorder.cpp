@@ -84,7 +84,7 @@ void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
 
 void StepRecorder::average_buffers(const std::function<Value()>& rate) {
   if (!arrays.has(ArrayRole::kBufferAverage)) return;
-  const optim::WeightAverage& average = *builder_.group_of(builder_.buffers_of({}).front()).rule.average;
+  const optim::WeightAverage& average = *builder_.group_of(builder_.flat_buffers_of({}).front()).rule.average;
   const Value now =
       has_clock(arrays)
           ? ops::cast(optim::average_rate(average, next_update(arrays, builder_.averaging_optimizer())), DType::kF32)

@@ -50,7 +50,7 @@ TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
 
 template <class Change>
 void TracedRegion::change_gradients(std::optional<int32_t> optimizer, const Change& change) {
-  for (const int32_t b : builder_.buffers_of(optimizer))
+  for (const int32_t b : builder_.flat_buffers_of(optimizer))
     if (Value& gradient = step_.gradients[static_cast<size_t>(b)]) gradient = change(gradient);
 }
 
@@ -122,7 +122,7 @@ void TracedRegion::add_gradient(size_t buffer, Value added) {
 std::string TracedRegion::unused(int32_t optimizer) const {
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<bool> not_unused(parameters.parameters().size(), true);
-  for (const int32_t b : builder_.buffers_of(optimizer)) {
+  for (const int32_t b : builder_.flat_buffers_of(optimizer)) {
     if (!step_.gradients[static_cast<size_t>(b)]) continue;
     for (const nn::ParameterId id : parameters.in_buffer(b))
       not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
@@ -144,7 +144,7 @@ Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
 }
 
 void TracedRegion::reduce(std::optional<int32_t> optimizer) {
-  for (const int32_t buffer : builder_.buffers_of(optimizer)) {
+  for (const int32_t buffer : builder_.flat_buffers_of(optimizer)) {
     const auto b = static_cast<size_t>(buffer);
     if (!step_.gradients[b] || !unreduced_[b]) continue;
     step_.gradients[b] = sum_of_gradients(buffer, step_.gradients[b]);
@@ -177,7 +177,7 @@ void TracedRegion::refuse_stale(Value loss) const {
 
 Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
   Gradients found(step_.gradients.size());
-  for (const int32_t b : builder_.buffers_of(optimizer))
+  for (const int32_t b : builder_.flat_buffers_of(optimizer))
     found[static_cast<size_t>(b)] = step_.gradients[static_cast<size_t>(b)];
   return found;
 }
@@ -204,7 +204,7 @@ void TracedRegion::clip_grad_value(std::optional<int32_t> optimizer, double limi
 }
 
 void TracedRegion::zero_grad(int32_t optimizer) {
-  for (const int32_t b : builder_.buffers_of(optimizer)) {
+  for (const int32_t b : builder_.flat_buffers_of(optimizer)) {
     step_.gradients[static_cast<size_t>(b)] = step_.reached[static_cast<size_t>(b)] = {};
     for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
   }
@@ -226,7 +226,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
   const ScheduleRates now = counts ? rates_.back() : rates(0);
-  for (const int32_t b : builder_.buffers_of(optimizer)) {
+  for (const int32_t b : builder_.flat_buffers_of(optimizer)) {
     // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
     if (const Value gradient = gradients[static_cast<size_t>(b)])
       update(b, {.gradient = ops::detach(gradient),
@@ -234,7 +234,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   }
   if (optimizer == builder_.averaging_optimizer())
     step_.average_buffers([&] {
-      const optim::WeightAverage& average = *builder_.group_of(builder_.buffers_of({}).front()).rule.average;
+      const optim::WeightAverage& average = *builder_.group_of(builder_.flat_buffers_of({}).front()).rule.average;
       return scalar("average_rate", optim::average_rate(average, static_cast<double>(number)));
     });
   step_.end_updates(std::array{optimizer});

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
-constexpr std::string_view kBuffer = "buffer/", kBufferAverage = "buffer_average/";
+constexpr std::string_view kBuffer = "buffer/", kBufferAverage = "buffer_average/", kInternal = "internal/";
 
 // Visits every array range that belongs to one parameter: (section name, array, parameter).
 template <class Visit>
@@ -51,14 +51,19 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   }
 }
 
+std::string_view prefix_of(const DeviceArray& array, const nn::ModelBuffer& buffer) {
+  if (array.role == ArrayRole::kBufferAverage) return kBufferAverage;
+  return buffer.is_internal ? kInternal : kBuffer;
+}
+
 // Visits every array of a buffer: (section name, array, buffer).
 template <class Visit>
 void each_buffer(const Trainer& trainer, const Visit& visit) {
   for (const DeviceArray& array : trainer.layout().arrays()) {
     if (!array.is_of_model_buffer()) continue;
     const nn::ModelBuffer& buffer = trainer.model().parameters.model_buffer(array.index);
-    const std::string_view prefix = array.role == ArrayRole::kBuffer ? kBuffer : kBufferAverage;
-    visit(fmt::format("{}{}", prefix, buffer.name), trainer.layout().find(array.role, 0, array.index), buffer);
+    visit(fmt::format("{}{}", prefix_of(array, buffer), buffer.name), trainer.layout().find(array.role, 0, array.index),
+          buffer);
   }
 }
 
@@ -74,26 +79,41 @@ void capture_buffers(Trainer& trainer, store::StateSnapshot& snapshot) {
   });
 }
 
-backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
+// Throws an exception if `meta` is not what meta_of() writes.
+backends::TensorType parse_meta(const std::string& meta) {
+  const Json json = Json::parse(meta);
+  return {backends::find_dtype(json.at("dtype").get<std::string>()).value(),
+          backends::Shape(json.at("shape").get<std::vector<int64_t>>())};
+}
+
+// The type of a tensor section. Throws Error(kStore) if it is damaged.
+backends::TensorType type_of(const store::LoadedState& loaded, const store::Section& section) {
+  backends::TensorType type;
   try {
-    return backends::Shape(Json::parse(section.meta).at("shape").get<std::vector<int64_t>>());
-  } catch (const std::exception&) {  // not JSON, or no shape
+    type = parse_meta(section.meta);
+  } catch (const std::exception&) {
     fail(ErrorKind::kStore, "state {}: the description of {} is damaged", loaded.info.id, section.name);
   }
+  RUN_CHECK(section.bytes.size() == type.bytes(), ErrorKind::kStore,
+            "state {}: {} is damaged: expected {} bytes, got {}", loaded.info.id, section.name, type.bytes(),
+            section.bytes.size());
+  return type;
 }
 
-bool fits(const backends::Shape& shape, const store::Section& section, const nn::Parameter& p) {
-  return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
+bool fits(const backends::TensorType& type, const nn::Parameter& p) {
+  return type == backends::TensorType{backends::DType::kF32, p.shape};
 }
 
-// Restores a buffer, or its average. Throws Error(`kind`) if the section does not fit.
+// Restores a buffer, or its average. Throws Error(`kind`) if the section does not fit, and Error(kStore) if its numbers
+// are impossible (ModelBuffer::fault_in).
 void restore_buffer(const store::LoadedState& loaded, const store::Section* section, const std::string& name,
                     int32_t array, const nn::ModelBuffer& buffer, ErrorKind kind, Trainer& trainer) {
   RUN_CHECK(section, kind, "state {} is of another model: missing {}", loaded.info.id, name);
-  const backends::Shape shape = shape_of(loaded, *section);
-  RUN_CHECK(shape == buffer.type.shape && section->bytes.size() == buffer.type.bytes(), kind,
-            "state {0} is of another model: expected shape {3} of {1}, got {2}", loaded.info.id, name,
-            shape.to_string(), buffer.type.shape.to_string());
+  const backends::TensorType type = type_of(loaded, *section);
+  RUN_CHECK(type == buffer.type, kind, "state {} is of another model: expected {} {}, got {}", loaded.info.id, name,
+            buffer.type.to_string(), type.to_string());
+  const std::string fault = buffer.fault_in(section->bytes);
+  RUN_CHECK(fault.empty(), ErrorKind::kStore, "state {}: {}: {}; use another state", loaded.info.id, name, fault);
   trainer.arrays().write(array, section->bytes);
 }
 
@@ -125,7 +145,7 @@ void keep_gradients_of(const store::LoadedState& loaded, GradientState restored,
   std::vector<GradientState> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kGradientSections, p.name));
-    const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
+    const bool kept = p.trainable && section != nullptr && fits(type_of(loaded, *section), p);
     held[static_cast<size_t>(p.buffer)] = kept ? restored : GradientState::kNothing;
   }
   trainer.arrays().set_gradients(std::move(held));
@@ -182,6 +202,7 @@ std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, in
   std::vector<std::vector<std::byte>> buffers;
   for (nn::BufferId id = 0; id < std::ssize(trainer.model().parameters.model_buffers()); ++id) {
     const nn::ModelBuffer& buffer = trainer.model().parameters.model_buffer(id);
+    if (buffer.is_internal) continue;
     buffers.push_back(trainer.arrays().read(trainer.layout().evaluated_buffer(id)));
     tensors.push_back({buffer.name, buffer.type.dtype, buffer.type.shape, buffers.back()});
   }
@@ -223,15 +244,17 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     if (!is_own(array)) return;
     const store::Section* section = loaded.find(name);
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: missing {}", id, name);
-    const backends::Shape shape = shape_of(loaded, *section);
-    RUN_CHECK(fits(shape, *section, p), ErrorKind::kStore,
-              "state {0} is of another model: expected shape {3} of {1}, got {2}", id, name, shape.to_string(),
-              p.shape.to_string());
+    const backends::TensorType type = type_of(loaded, *section);
+    RUN_CHECK(fits(type, p), ErrorKind::kStore, "state {0} is of another model: expected shape {3} of {1}, got {2}", id,
+              name, type.shape.to_string(), p.shape.to_string());
     contents.put(array, p, section->bytes);
     known.insert(name);
   });
   each_buffer(trainer, [&](const std::string& name, int32_t array, const nn::ModelBuffer& buffer) {
-    restore_buffer(loaded, loaded.find(name), name, array, buffer, ErrorKind::kStore, trainer);
+    const store::Section* const section = loaded.find(name);
+    if (section == nullptr && buffer.is_internal)  // a state of an older program
+      return trainer.arrays().write(array, std::vector<std::byte>(buffer.type.bytes()));
+    restore_buffer(loaded, section, name, array, buffer, ErrorKind::kStore, trainer);
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
@@ -275,10 +298,10 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kModel, p.name));
     RUN_CHECK(section, ErrorKind::kRecipe, "state {} is of another model: missing parameter {} of shape {}", id, p.name,
               p.shape.to_string());
-    const backends::Shape shape = shape_of(loaded, *section);
-    RUN_CHECK(fits(shape, *section, p), ErrorKind::kRecipe,
+    const backends::TensorType type = type_of(loaded, *section);
+    RUN_CHECK(fits(type, p), ErrorKind::kRecipe,
               "state {0} is of another model: expected shape {3} of parameter {1}, got {2}", id, p.name,
-              shape.to_string(), p.shape.to_string());
+              type.shape.to_string(), p.shape.to_string());
     contents.put(array, p, section->bytes);
     known.insert(section->name);
   });
@@ -287,10 +310,11 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
               "state {} is of another model: unexpected parameter {} of shape {}", id, stored.name,
               stored.shape.to_string());
   each_buffer(trainer, [&](const std::string& /*name*/, int32_t array, const nn::ModelBuffer& buffer) {
+    if (buffer.is_internal) return;  // a fork counts for itself
     const std::string name = fmt::format("{}{}", kBuffer, buffer.name);
     restore_buffer(loaded, loaded.find(name), name, array, buffer, ErrorKind::kRecipe, trainer);
   });
-  for (const StoredBuffer& stored : buffers_of(loaded, /*averaged=*/false))
+  for (const StoredBuffer& stored : stored_buffers(loaded, /*averaged=*/false))
     RUN_CHECK(trainer.model().parameters.find_buffer(stored.name) != nullptr, ErrorKind::kRecipe,
               "state {} is of another model: unexpected buffer {} of shape {}", id, stored.name,
               stored.type.shape.to_string());
@@ -305,7 +329,7 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
     const store::Section* section = loaded.find(name);
     // Without an average in the checkpoint, that of restore_model() stays.
     if (section == nullptr && trainer.layout().arrays()[static_cast<size_t>(array)].is_average) return;
-    if (section == nullptr || !fits(shape_of(loaded, *section), *section, p)) {
+    if (section == nullptr || !fits(type_of(loaded, *section), p)) {
       const std::string_view slot = std::string_view(name).substr(name.rfind('/') + 1);
       missing = fmt::format("state {} has no {} of {}", loaded.info.id, slot, p.name);
     } else {
@@ -338,22 +362,23 @@ std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, boo
     const std::string name = section.name.substr(kModel.size());
     const store::Section* const average = averaged ? average_of(loaded, name) : nullptr;
     const store::Section& values = average != nullptr ? *average : section;
-    parameters.push_back({name, shape_of(loaded, values), values.bytes});
+    parameters.push_back({name, type_of(loaded, values).shape, values.bytes});
   }
   return parameters;
 }
 
-std::vector<StoredBuffer> buffers_of(const store::LoadedState& loaded, bool averaged) {
+std::vector<StoredBuffer> stored_buffers(const store::LoadedState& loaded, bool averaged) {
   std::vector<StoredBuffer> buffers;
   for (const store::Section& section : loaded.sections) {
     if (!section.name.starts_with(kBuffer)) continue;
     const std::string name = section.name.substr(kBuffer.size());
     const store::Section* const average = averaged ? loaded.find(fmt::format("{}{}", kBufferAverage, name)) : nullptr;
     const store::Section& values = average != nullptr ? *average : section;
-    const backends::Shape shape = shape_of(loaded, values);
-    const auto size = static_cast<size_t>(shape.elements());
-    const bool is_count = values.bytes.size() == size * sizeof(int64_t);
-    buffers.push_back({name, {is_count ? backends::DType::kI64 : backends::DType::kF32, shape}, values.bytes});
+    const nn::ModelBuffer buffer{.name = name, .type = type_of(loaded, values)};
+    const std::string fault = buffer.fault_in(values.bytes);
+    RUN_CHECK(fault.empty(), ErrorKind::kStore, "state {}: {}: {}; use another state", loaded.info.id, values.name,
+              fault);
+    buffers.push_back({name, buffer.type, values.bytes});
   }
   return buffers;
 }

@@ -72,7 +72,7 @@ struct StoredBuffer {
   backends::TensorType type;
   std::span<const std::byte> values;  // refers to the loaded checkpoint
 };
-std::vector<StoredBuffer> buffers_of(const store::LoadedState& loaded, bool averaged);
+std::vector<StoredBuffer> stored_buffers(const store::LoadedState& loaded, bool averaged);
 
 // Returns the average of a parameter's values; null if the checkpoint has none.
 const store::Section* average_of(const store::LoadedState& loaded, std::string_view parameter);
