@@ -2,20 +2,21 @@
 """Training speed: runner compared with PyTorch, JAX and the limits of this machine, in one run.
 
     bench/steps.py --runner build/bin/runner --peak build/bin/peak [--torch PYTHON] [--jax PYTHON]
-                   [--backends cpu,gpu] [--workloads small,lua,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3]
-                   [--seconds 3]
+                   [--compiled] [--backends cpu,gpu] [--workloads small,lua,big,mixed,cnn,resnet,gpt,encoder,gpt2]
+                   [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
 
-Contenders alternate in rounds. The table shows medians; ratios are medians of the ratios per round. The floor of a step
-is the flops of its matrix products at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
-(7 × 4 per parameter) at copy speed, both measured in the same round. All train on arrays in memory, reshuffled in each
-epoch. The time of runner is that of whole processes, from data to recorded metrics: the difference between a run of n
-steps and one of n / 4, per step, so that neither the start nor the final checkpoint counts. It is also compared with
-itself on other backends, with one rank.
+The models are those of peers/workloads.py. Contenders alternate in rounds. The table shows medians; ratios are medians
+of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 dot peak)
+plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. All train on
+arrays in memory, reshuffled in each epoch. The time of runner is that of whole processes, from data to recorded metrics:
+the difference between a run of n steps and one of n / 4, per step, so that neither the start nor the final checkpoint
+counts. It is also compared with itself on other backends, with one rank.
 """
 import argparse
 import array
 import functools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -28,7 +29,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "peers"))
-from workloads import WORKLOADS  # noqa: E402
+from workloads import WORKLOADS, flops, parameters  # noqa: E402
 
 
 def output_of(command, environment=None):
@@ -61,17 +62,36 @@ def write_npy(path, dtype, shape, values):
         f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + values.tobytes())
 
 
-def write_workload(folder, name):
-    """Writes a recipe and samples as two .npy files. Blocks of normal values repeat, since the values matter little."""
-    shutil.copy(os.path.join(HERE, "recipes", name + ".yaml"), folder)
-    w, rng = WORKLOADS[name], random.Random(0)
-    if w["hook"]:
-        shutil.copy(os.path.join(HERE, "..", "recipes", "hooks", "digits.lua"), folder)
-    count = w["samples"] * w["widths"][0]
+def normal_values(count):
+    """Blocks of normal values repeat, since the values matter little."""
+    rng = random.Random(0)
     block = array.array("f", (rng.gauss(0, 1) for _ in range(9973)))  # prime, so that no two samples are equal
-    write_npy(os.path.join(folder, name + "-x.npy"), "<f4", (w["samples"], w["widths"][0]), (block * (count // 9973 + 1))[:count])
-    labels = array.array("q", (rng.randrange(w["widths"][-1]) for _ in range(w["samples"])))
-    write_npy(os.path.join(folder, name + "-y.npy"), "<i8", (w["samples"],), labels)
+    return (block * (count // len(block) + 1))[:count]
+
+
+def drawn(typecode, below, count):
+    rng = random.Random(1)
+    return array.array(typecode, (rng.randrange(below) for _ in range(count)))
+
+
+def write_workload(folder, name):
+    """Writes a recipe and its samples."""
+    shutil.copy(os.path.join(HERE, "recipes", name + ".yaml"), folder)
+    w, path = WORKLOADS[name], os.path.join(folder, name)
+    samples = w["samples"]
+    if w.get("hook"):
+        shutil.copy(os.path.join(HERE, "..", "recipes", "hooks", "digits.lua"), folder)
+    if w["kind"] == "gpt":
+        with open(path + ".bin", "wb") as file:
+            drawn("H", w["vocabulary"], samples * w["length"] + 1).tofile(file)
+        return
+    if w["kind"] == "encoder":
+        write_npy(path + "-x.npy", "<i8", (samples, w["length"]), drawn("q", w["vocabulary"], samples * w["length"]))
+        write_npy(path + "-y.npy", "<i8", (samples,), drawn("q", w["classes"], samples))
+        return
+    shape = (samples, *(w["image"] if "image" in w else w["widths"][:1]))
+    write_npy(path + "-x.npy", "<f4", shape, normal_values(math.prod(shape)))
+    write_npy(path + "-y.npy", "<i8", (samples,), drawn("q", w["widths"][-1], samples))
 
 
 def run_runner(options, name, dtype, backend, steps):
@@ -83,11 +103,12 @@ def run_runner(options, name, dtype, backend, steps):
 
 
 def steps_for(seconds, run):
-    """Returns how many steps take about `seconds`. run(steps) trains and returns the document of `exec --json`."""
-    steps = 200
-    while (taken := run(steps)["seconds"]) < seconds / 2:
+    """Returns how many steps take about `seconds` after the first, at least 8. run(steps) trains and returns the document
+    of `exec --json`."""
+    steps = 4
+    while (taken := (document := run(steps))["seconds"] - document["first_step_seconds"]) < seconds / 4:
         steps *= 2
-    return int(steps * seconds / taken)
+    return max(8, int(steps * seconds / taken))
 
 
 def figures_of(peer, steps, run):
@@ -99,12 +120,9 @@ def figures_of(peer, steps, run):
 
 def floor_ms(name, dtype, peak):
     w = WORKLOADS[name]
-    products = [a * b for a, b in zip(w["widths"], w["widths"][1:])]
-    flops = 2 * w["batch"] * (3 * sum(products) - products[0])  # the input needs no gradient
-    parameters = sum(a * b + b for a, b in zip(w["widths"], w["widths"][1:]))
     rate = peak["bf16_gflops" if dtype == "bf16" else "fma_gflops"]
-    bytes_moved = 7 * 4 * parameters if parameters * 12 > 8e6 else 0  # a small model stays in cache
-    return flops / rate * 1e-6 + bytes_moved / peak["copy_gbs"] * 1e-6
+    bytes_moved = 7 * 4 * parameters(w) if parameters(w) * 12 > 8e6 else 0  # a small model stays in cache
+    return flops(w) / rate * 1e-6 + bytes_moved / peak["copy_gbs"] * 1e-6
 
 
 def main():
@@ -112,6 +130,7 @@ def main():
     ap.add_argument("--runner", required=True)
     ap.add_argument("--peak", required=True)
     ap.add_argument("--torch", help="a Python with PyTorch")
+    ap.add_argument("--compiled", action="store_true", help="also compare with torch.compile")
     ap.add_argument("--jax", help="a Python with JAX and optax")
     ap.add_argument("--backends", type=lambda text: text.split(","), default=["cpu"],
                     help="of runner; the others are compared with the first")
@@ -121,36 +140,51 @@ def main():
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=3)
     options = ap.parse_args()
-    with tempfile.TemporaryDirectory() as options.folder:
-        compare(options)
-
-
-def compare(options):
-    for name in options.workloads.split(","):
-        # In its own process, because a child's peak memory starts at that of the process it is forked from.
-        writer = multiprocessing.Process(target=write_workload, args=(options.folder, name))
-        writer.start()
-        writer.join()
     print(f"runner --help: {help_ms(options.runner):.1f} ms")
-    print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
-    for name in options.workloads.split(","):
-        for dtype in options.dtypes.split(","):
-            runs = {"runner" if backend == "cpu" else f"runner, {backend}":
-                    functools.partial(run_runner, options, name, dtype, backend) for backend in options.backends}
-            steps, rounds = {peer: steps_for(options.seconds, run) for peer, run in runs.items()}, []
-            for _ in range(options.rounds):
-                rounds.append([figures_of(peer, steps[peer], run) for peer, run in runs.items()])
-                for python, script in ((options.torch, "torch_steps.py"), (options.jax, "jax_steps.py")):
-                    if python and not (WORKLOADS[name]["hook"] and python == options.jax):
-                        rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),
-                                                     dtype, str(options.seconds)]))
-                floor = floor_ms(name, dtype, output_of([options.peak, str(options.threads)]))
-                for figures in rounds[-1]:
-                    figures.update(floor=floor, of_runner=figures["ms"] / rounds[-1][0]["ms"], of_floor=floor / figures["ms"])
-            for contender in zip(*rounds):
-                median = {key: statistics.median(f[key] for f in contender) for key in contender[0] if key != "peer"}
-                print(f"{name:9}{dtype:6}{contender[0]['peer']:18}{median['ms']:9.4f}{median['first_step_s']:14.3f}{median['rss_mb']:7.0f}"
-                      f"{median['of_runner']:10.2f}x{median['floor']:10.4f}{median['of_floor']:10.2f}", flush=True)
+    print(f"{'workload':9}{'dtype':6}{'contender':24}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
+    for row in rows(options):
+        print(f"{row['workload']:9}{row['dtype']:6}{row['peer']:24}{row['ms']:9.4f}{row['first_step_s']:14.3f}{row['rss_mb']:7.0f}"
+              f"{row['of_runner']:10.2f}x{row['floor']:10.4f}{row['of_floor']:10.2f}", flush=True)
+
+
+def rows(options):
+    """Yields a dictionary of medians for each workload, dtype and contender."""
+    with tempfile.TemporaryDirectory() as options.folder:
+        for name in options.workloads.split(","):
+            # In its own process, because a child's peak memory starts at that of the process it is forked from.
+            writer = multiprocessing.Process(target=write_workload, args=(options.folder, name))
+            writer.start()
+            writer.join()
+        for name in options.workloads.split(","):
+            for dtype in options.dtypes.split(","):
+                yield from compared(options, name, dtype)
+
+
+def peers_of(options, name):
+    """(Python, arguments) of the peers."""
+    if options.torch:
+        yield options.torch, "torch_steps.py", []
+        if options.compiled:
+            yield options.torch, "torch_steps.py", ["compile"]
+    if options.jax and not WORKLOADS[name].get("hook"):
+        yield options.jax, "jax_steps.py", []
+
+
+def compared(options, name, dtype):
+    runs = {"runner" if backend == "cpu" else f"runner, {backend}":
+            functools.partial(run_runner, options, name, dtype, backend) for backend in options.backends}
+    steps, rounds = {peer: steps_for(options.seconds, run) for peer, run in runs.items()}, []
+    for _ in range(options.rounds):
+        rounds.append([figures_of(peer, steps[peer], run) for peer, run in runs.items()])
+        for python, script, mode in peers_of(options, name):
+            rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads), dtype,
+                                         str(options.seconds), *mode]))
+        floor = floor_ms(name, dtype, output_of([options.peak, str(options.threads)]))
+        for figures in rounds[-1]:
+            figures.update(floor=floor, of_runner=figures["ms"] / rounds[-1][0]["ms"], of_floor=floor / figures["ms"])
+    for contender in zip(*rounds):
+        median = {key: statistics.median(f[key] for f in contender) for key in contender[0] if key != "peer"}
+        yield {"workload": name, "dtype": dtype, "threads": options.threads, "peer": contender[0]["peer"], **median}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The emulated TPU compared with PyTorch/XLA on the CPU, in one run: time per step and compile time.
 
-    bench/xla.py --runner build/bin/runner --xla PYTHON [--workloads small,big,gpt] [--rounds 3] [--seconds 3]
+    bench/xla.py --runner build/bin/runner --xla PYTHON [--workloads small,big,layers] [--rounds 3] [--seconds 3]
 
 Contenders alternate in rounds, each on all cores. The table shows medians; ratios are medians of the ratios per round.
 One rank trains in f32: `default` computes products in one bf16 pass, like a TPU; `highest` in f32, like PyTorch/XLA
@@ -27,11 +27,11 @@ CONTENDERS = {
 }
 
 
-def write_gpt(folder):
+def write_layers(folder):
     for extension in ("yaml", "lua"):
-        shutil.copy(os.path.join(HERE, "recipes", "gpt." + extension), folder)
+        shutil.copy(os.path.join(HERE, "recipes", "layers." + extension), folder)
     draw = random.Random(0)
-    with open(os.path.join(folder, "gpt.txt"), "w") as text:
+    with open(os.path.join(folder, "layers.txt"), "w") as text:
         text.write("".join(chr(33 + draw.randrange(90)) for _ in range(200000)))
 
 
@@ -73,13 +73,13 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--runner", required=True)
     ap.add_argument("--xla", required=True, help="a Python with PyTorch and torch_xla")
-    ap.add_argument("--workloads", default="small,big,gpt")
+    ap.add_argument("--workloads", default="small,big,layers")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=3)
     options = ap.parse_args()
     with tempfile.TemporaryDirectory() as options.folder:
-        write_gpt(options.folder)
-        for name in set(options.workloads.split(",")) - {"gpt"}:
+        write_layers(options.folder)
+        for name in set(options.workloads.split(",")) - {"layers"}:
             writer = multiprocessing.Process(target=write_workload, args=(options.folder, name))
             writer.start()
             writer.join()

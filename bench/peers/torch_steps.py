@@ -1,27 +1,23 @@
-"""PyTorch eager on one workload: torch_steps.py NAME THREADS DTYPE SECONDS -> one line of JSON."""
+"""PyTorch on one workload: torch_steps.py NAME THREADS DTYPE SECONDS [eager|compile] -> one line of JSON."""
 import os
 import sys
 
 name, threads, dtype, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+mode = sys.argv[5] if len(sys.argv) > 5 else "eager"
 os.environ["OMP_NUM_THREADS"] = str(threads)
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 from clock import measure, report  # noqa: E402
+from torch_models import model_of, samples_of  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 torch.set_num_threads(threads)
 w = WORKLOADS[name]
-layers = []
-for i, (a, b) in enumerate(zip(w["widths"], w["widths"][1:])):
-    layers.append(nn.Linear(a, b))
-    if i + 2 < len(w["widths"]):
-        layers += [nn.LayerNorm(b), nn.GELU(), nn.Dropout(0.1)] if w["extra"] else [nn.ReLU()]
-        if w["hook"]:
-            layers.append(nn.Dropout(0.2))
-model = nn.Sequential(*layers)
+model = model_of(w)
+forward = torch.compile(model) if mode == "compile" else model
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-features, labels = torch.randn(w["samples"], w["widths"][0]), torch.randint(w["widths"][-1], (w["samples"],))
+features, labels = samples_of(w)
 
 
 def batches():
@@ -48,11 +44,12 @@ def loss_of_hook(logits, y):
 def step():
     x, y = next(source)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
-        loss = (loss_of_hook if w["hook"] else nn.functional.cross_entropy)(model(x).float(), y)
+        loss = (loss_of_hook if w.get("hook") else nn.functional.cross_entropy)(forward(x).float(), y.flatten())
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     optimizer.step()
     return loss.detach()
 
 
-report(peer="PyTorch " + torch.__version__.split("+")[0], **measure(step, lambda loss: loss.item(), seconds))
+report(peer=f"PyTorch {torch.__version__.split('+')[0]}" + (", compiled" if mode == "compile" else ""),
+       **measure(step, lambda loss: loss.item(), seconds))

@@ -12,11 +12,11 @@ import torch_xla.debug.metrics as met  # noqa: E402
 from torch import nn  # noqa: E402
 
 from clock import measure, report  # noqa: E402
-from workloads import GPT, WORKLOADS  # noqa: E402
+from workloads import LAYERS, WORKLOADS  # noqa: E402
 
 
 class Block(nn.Module):
-    """Like that of bench/recipes/gpt.lua."""
+    """Like that of bench/recipes/layers.lua."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -59,11 +59,11 @@ def mlp(widths):
 
 
 device = torch_xla.device()
-if name == "gpt":
-    samples, batch = 1024, GPT["batch"]
-    model = Gpt(GPT["vocabulary"], GPT["width"], GPT["heads"], GPT["layers"], GPT["length"])
-    features = torch.randint(GPT["vocabulary"], (samples, GPT["length"]))
-    labels = torch.randint(GPT["vocabulary"], (samples, GPT["length"]))
+if name == "layers":
+    samples, batch = 1024, LAYERS["batch"]
+    model = Gpt(LAYERS["vocabulary"], LAYERS["width"], LAYERS["heads"], LAYERS["layers"], LAYERS["length"])
+    features = torch.randint(LAYERS["vocabulary"], (samples, LAYERS["length"]))
+    labels = torch.randint(LAYERS["vocabulary"], (samples, LAYERS["length"]))
 else:
     w = WORKLOADS[name]
     samples, batch, model = w["samples"], w["batch"], mlp(w["widths"])
