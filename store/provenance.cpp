@@ -46,7 +46,11 @@ std::vector<RecordedFile> read_data(Database& database, int64_t run_id, int64_t 
                  "ORDER BY key DESC");
   std::vector<RecordedFile> files;
   for (rows.bind(run_id, attempt); rows.step();) {
-    RecordedFile& file = files.emplace_back(rows.text(0), rows.text(1), rows.int64(2), rows.int64(3));
+    RecordedFile& file = files.emplace_back();
+    file.key = rows.text(0);
+    file.path = rows.text(1);
+    file.rows = rows.int64(2);
+    file.bytes = rows.int64(3);
     const Bytes digest = rows.bytes(4);
     if (digest.size() == sizeof(Sha256Digest))
       std::memcpy(file.digest.emplace().data(), digest.data(), sizeof(Sha256Digest));

@@ -8,6 +8,7 @@
 
 #include "schema/base/clock.h"
 #include "schema/base/suggest.h"
+#include "schema/base/text.h"
 #include "store/content.h"
 #include "store/encoded_points.h"
 #include "store/process.h"

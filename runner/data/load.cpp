@@ -316,7 +316,8 @@ std::vector<int64_t> count_classes(const Sections& sections, bool is_new, bool a
     if (auto text = declared_class_warning(encoding, counts)) warnings.push_back(std::move(*text));
   if (!eval) return counts;
   const std::vector<int64_t> of_eval = class_counts(*eval, encoding, rows.eval);
-  if (eval != train && is_new) about_key("data.eval", [&] { check_common_classes(encoding, counts, of_eval); });
+  if (eval != train && is_new)
+    about_key("data.eval", [&, &known = encoding] { check_common_classes(known, counts, of_eval); });
   append(warnings, class_warnings(encoding, counts, of_eval, eval == train));
   return counts;
 }
@@ -535,7 +536,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   storage->token_labels != TokenLabels::kNone ? use_vocabulary(*storage, encoding.class_names, name)
                                               : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
-  const Dataset set(std::move(name), storage, {}, encoding);
+  Dataset set(std::move(name), storage, {}, encoding);
   check_token_labels(set, encoding);
   if (encoding.normalize != schema::Normalize::kNone) check_normalized(set, *storage, predicts);
   return set;

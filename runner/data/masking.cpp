@@ -8,9 +8,9 @@
 namespace runner::data {
 namespace {
 
-// Bounds for 32 random bits.
+// Bounds for 32 random bits, rounded.
 constexpr uint64_t bits_below(double probability) {
-  return static_cast<uint64_t>(probability * 0x1p32 + 0.5);
+  return (static_cast<uint64_t>(probability * 0x1p33) + 1) / 2;
 }
 constexpr uint64_t kMaskedBelow = bits_below(0.8), kRandomBelow = bits_below(0.9);
 

@@ -40,7 +40,7 @@ void push_text_of(lua_State* state, int index) {
 
 std::string text_of(lua_State* state, int index) {
   push_text_of(state, index);
-  const std::string text(text_argument(state, -1));
+  std::string text(text_argument(state, -1));
   lua_pop(state, 1);
   return text;
 }

@@ -326,23 +326,24 @@ namespace functions {
 template <int axes>
 int conv(lua_State* state) {
   const OptionTable options(state, 3, {"bias", "stride", "padding", "dilation", "groups"});
-  const auto [x, weight, bias] = conv_tensors<axes>(state, options, /*is_transposed=*/false);
+  const ConvTensors tensors = conv_tensors<axes>(state, options, /*is_transposed=*/false);
   ConvOptions conv;
-  read_kernel(weight, conv);
+  read_kernel(tensors.weight, conv);
   read_conv<axes>(state, options, conv);
   read_padding<axes>(state, options, conv);
-  return push_with_bias(state, from_one([&] { return nn::convolved(x, weight, conv); }), bias);
+  return push_with_bias(state, from_one([&] { return nn::convolved(tensors.x, tensors.weight, conv); }), tensors.bias);
 }
 
 template <int axes>
 int conv_transpose(lua_State* state) {
   const OptionTable options(state, 3, {"bias", "stride", "padding", "output_padding", "dilation", "groups"});
-  const auto [x, weight, bias] = conv_tensors<axes>(state, options, /*is_transposed=*/true);
+  const ConvTensors tensors = conv_tensors<axes>(state, options, /*is_transposed=*/true);
   ConvOptions conv;
-  read_kernel(weight, conv);
+  read_kernel(tensors.weight, conv);
   read_conv<axes>(state, options, conv);
   read_output_padding<axes>(state, options, conv);
-  return push_with_bias(state, from_one([&] { return nn::transposed_convolved(x, weight, conv); }), bias);
+  return push_with_bias(state, from_one([&] { return nn::transposed_convolved(tensors.x, tensors.weight, conv); }),
+                        tensors.bias);
 }
 
 template <int axes>

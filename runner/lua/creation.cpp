@@ -11,7 +11,6 @@ namespace {
 
 namespace ops = backends::ops;
 using backends::DType;
-using backends::Shape;
 
 // Reads sizes as separate arguments or as one list, followed by an optional dtype.
 int constant_by_sizes(lua_State* state, double value) {

@@ -26,7 +26,7 @@ std::optional<GrowthWatch::Growth> GrowthWatch::add(double count) {
   if (number < kFirst) return std::nullopt;
   smallest_ = is_power_of_two(number) ? count : std::min(smallest_, count);
   if (!is_power_of_two(number + 1)) return std::nullopt;  // not the last count of its window
-  std::ranges::rotate(windows_, windows_.begin() + 1);
+  std::rotate(windows_.begin(), windows_.begin() + 1, windows_.end());
   windows_.back() = smallest_;
   const auto grows_slowly = [](double before, double after) { return before <= 0 || after < kFactor * before; };
   if (std::ranges::adjacent_find(windows_, grows_slowly) != windows_.end()) return std::nullopt;

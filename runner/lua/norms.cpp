@@ -1,7 +1,9 @@
 // nn.batch_norm and nn.group_norm: torch.nn.functional's.
 #include "runner/model/norms.h"
 
+#include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
+#include "runner/lua/bind.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_functions.h"
 

@@ -2,6 +2,7 @@
 // memory or throws.
 #include "runner/lua/patterns.h"
 
+#include <cstring>
 #include <string_view>
 
 #include <lua.hpp>

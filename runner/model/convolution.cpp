@@ -47,8 +47,8 @@ class Conv : public Module {
     std::vector<int64_t> dims{is_transposed_ ? o.in : o.out, (is_transposed_ ? o.out : o.in) / o.groups};
     dims.insert(dims.end(), o.kernel.begin(), o.kernel.end());
     const Shape shape(dims);
-    const auto fan_in = static_cast<double>(shape.elements() / shape[0]);
-    const Initialiser uniform{Initialiser::Kind::kUniform, 1 / std::sqrt(fan_in)};
+    const int64_t fan_in = shape.elements() / shape[0];
+    const Initialiser uniform{Initialiser::Kind::kUniform, 1 / std::sqrt(static_cast<double>(fan_in))};
     weight_ = parameters.add(prefix + "weight", shape, o.weight.value_or(uniform));
     if (o.bias) bias_ = parameters.add(prefix + "bias", Shape{o.out}, uniform, ParameterRole::kBias);
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/ir/program.h"
 #include "runner/model/parameter_set.h"
 #include "schema/recipe/recipe.h"
 

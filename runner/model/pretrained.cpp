@@ -37,7 +37,7 @@ json::Value with_flat_members(const json::Value& config) {
   json::Object flat;
   for (const auto& [key, value] : json::members_of(config)) {
     if (json::members_of(value).empty()) flat.emplace_back(key, value);
-    for (const auto& [name, inner] : json::members_of(value)) flat.emplace_back(key + "." + name, inner);
+    for (const auto& [name, inner] : json::members_of(value)) flat.emplace_back(fmt::format("{}.{}", key, name), inner);
   }
   return flat;
 }

@@ -10,6 +10,7 @@
 #include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/file.h"
+#include "schema/base/text.h"
 
 namespace runner::nn {
 namespace {

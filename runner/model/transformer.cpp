@@ -12,7 +12,7 @@ namespace ops = backends::ops;
 using backends::Op;
 using backends::Shape;
 
-class MultiheadAttention : public AttentionModule {
+class MultiheadAttention final : public AttentionModule {
  public:
   MultiheadAttention(int64_t width, int64_t heads, double dropout, bool bias)
       : width_(width),

@@ -45,7 +45,8 @@ void check_end(const SchedulerSpec& spec, double lr) {
 }
 
 double decays(const Schedule& schedule, int64_t step) {
-  return std::pow(schedule.spec.gamma, static_cast<double>((step - schedule.warmup) / schedule.every));
+  const int64_t times = (step - schedule.warmup) / schedule.every;
+  return std::pow(schedule.spec.gamma, static_cast<double>(times));
 }
 
 constexpr ScheduleDef of_formula(double (*factor)(const Schedule&, int64_t), bool uses_length,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/base/suggest.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_value.h"
 #include "schema/recipe/field_words.h"

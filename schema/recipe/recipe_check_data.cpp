@@ -4,6 +4,7 @@
 #include "schema/base/suggest.h"
 #include "schema/recipe/causal_models.h"
 #include "schema/recipe/check_context.h"
+#include "schema/recipe/field_words.h"
 #include "schema/recipe/losses.h"
 #include "schema/recipe/metric_names.h"
 

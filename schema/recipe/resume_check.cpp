@@ -30,7 +30,7 @@ bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
   switch (field.on_resume) {
     case OnResume::kFixed:
     case OnResume::kShapesModel: return false;
-    case OnResume::kAny: return true;
+    case OnResume::kAny:
     case OnResume::kSameStep: return true;  // see check_step_size()
     case OnResume::kLarger: break;
   }

@@ -135,6 +135,7 @@ std::vector<Case> read_cases(const std::string& path) {
       const size_t space = std::min(line.find(' '), line.size());
       const std::string directive = line.substr(0, space);
       const std::string argument = line.substr(std::min(space + 1, line.size()));
+      Step* const step = c.steps.empty() ? nullptr : &c.steps.back();
       into = &ignored;
       if (directive == "@store")
         c.store = true;
@@ -142,14 +143,12 @@ std::vector<Case> read_cases(const std::string& path) {
         into = &c.files.emplace_back(argument, "").second;
       else if (directive == "@run")
         c.steps.push_back({argument, 0, "", "", number});
-      else if (c.steps.empty())
-        wrong(line);
-      else if (directive == "@exit")
-        c.steps.back().exit_code = std::stoi(argument);
-      else if (directive == "@stdout")
-        into = &c.steps.back().out;
-      else if (directive == "@stderr")
-        into = &c.steps.back().err;
+      else if (step != nullptr && directive == "@exit")
+        step->exit_code = std::stoi(argument);
+      else if (step != nullptr && directive == "@stdout")
+        into = &step->out;
+      else if (step != nullptr && directive == "@stderr")
+        into = &step->err;
       else
         wrong(line);
     } else if (into != &ignored) {

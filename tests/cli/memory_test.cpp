@@ -1,4 +1,5 @@
 // Compares estimated and measured memory with the memory of the process according to the system.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

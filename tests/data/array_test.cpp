@@ -130,7 +130,8 @@ TEST_F(NamedInputsTest, CausalModelsCannotHideEarlierTokens) {
   for (const auto& [mask, text] : {std::pair(left, "sample 1: the mask hides token 0, but shows token 1"),
                                    std::pair(hole, "sample 0: the mask hides token 1, but shows token 2")})
     for (const std::string& labels : {std::string(), numbers({5, 6, 7, 9, 8, -100})}) {
-      const std::string message = message_of([&] { read_inputs(ids_, mask, labels, LabelsAs::kNextTokens); });
+      const std::string message =
+          message_of([&, &seen = mask] { read_inputs(ids_, seen, labels, LabelsAs::kNextTokens); });
       EXPECT_NE(message.find(text), message.npos) << message;
     }
   EXPECT_EQ(read_inputs(ids_, left, labels_).samples, 2);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "runner/data/loader.h"
+#include "runner/data/order.h"
 #include "runner/data/storage.h"
 #include "tests/data/load_fixture.h"
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <ranges>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -50,8 +50,9 @@ std::string row_of(const OptimizerFunction& function) {
     });
     if (applies) options.emplace(field.order, field.name);
   }
-  return row(fmt::format("optim.{}(module [, options])", function.name),
-             fmt::format("{}.", fmt::join(std::views::values(options), ", ")));
+  std::vector<std::string> names;
+  for (const auto& [order, name] : options) names.emplace_back(name);
+  return row(fmt::format("optim.{}(module [, options])", function.name), fmt::format("{}.", fmt::join(names, ", ")));
 }
 
 // Returns the table rows from a heading to the end of the page.

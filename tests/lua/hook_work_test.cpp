@@ -25,7 +25,11 @@ TEST(GrowthWatch, FindsCountsThatGrowWithEachStep) {
 }
 
 TEST(GrowthWatch, FindsCountsThatGrowWithEachEpoch) {
-  EXPECT_GT(found_after([](int64_t step) { return 10.0 + static_cast<double>(step / 25); }), 0);
+  const auto count = [](int64_t step) {
+    const int64_t epoch = step / 25;
+    return 10.0 + static_cast<double>(epoch);
+  };
+  EXPECT_GT(found_after(count), 0);
 }
 
 TEST(GrowthWatch, FindsGrowthBetweenLargeCounts) {

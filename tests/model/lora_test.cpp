@@ -78,8 +78,9 @@ TEST(Lora, PatternsThatSelectNothingAreErrors) {
            {{"classifier"},
             {"classifier"},
             "model.lora.targets: 'classifier' is no linear layer outside modules_to_save"}})
-    EXPECT_EQ(support::thrown_text([&] { model_of(spec_of(schema::ModelType::kEncoder, targets, saved)); },
-                                   ErrorKind::kRecipe),
+    EXPECT_EQ(support::thrown_text(
+                  [&, &of = targets, &full = saved] { model_of(spec_of(schema::ModelType::kEncoder, of, full)); },
+                  ErrorKind::kRecipe),
               expected + kRest);
 }
 

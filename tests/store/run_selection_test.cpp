@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "schema/base/diagnostic.h"
 #include "store/metric_tables.h"
 #include "store/removal.h"
 #include "store/sqlite.h"

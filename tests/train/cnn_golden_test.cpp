@@ -58,7 +58,8 @@ std::vector<float> tensor_of(const std::string& name, const Shape& shape) {
   if (name.ends_with("running_var")) return values_of(name, count, 0.5, 1.5);
   if (name.ends_with("weight") && shape.rank() == 1) return values_of(name, count, 0.3, 0.9);
   if (shape.rank() == 1) return values_of(name, count, -0.2, 0.2);
-  const double bound = std::sqrt(6.0 / static_cast<double>(count / shape[0]));
+  const int64_t fan_in = count / shape[0];
+  const double bound = std::sqrt(6.0 / static_cast<double>(fan_in));
   return values_of(name, count, -bound, bound);
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/train/step/declared_step.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/inert_device.h"
 

@@ -9,6 +9,7 @@
 #include "backends/runtime/available_memory.h"
 #include "runner/model/model_def.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/optimizer_step.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 #include "schema/recipe/field_words.h"

@@ -10,7 +10,7 @@ SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   parts_.arguments.set_any_rates();
   const StepKind kind{
       .training = false, .labelled = labelled, .shape = {.batch = batch.size, .first = first, .length = batch.length}};
-  const SharedStep step = parts_.steps.find(kind, &batch);
+  SharedStep step = parts_.steps.find(kind, &batch);
   const StepSubmission arguments = parts_.steps.arguments(batch, parts_.steps.recording(/*training=*/false));
   in_batch(parts_.steps.place_of(batch, /*training=*/false, labelled),
            [&] { parts_.executor.execute("forward", *step, arguments); });

@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "runner/train/step/declared_step.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/gradients.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -41,7 +41,7 @@ std::optional<std::string> warning_of_left_out_batches(const DeviceArrays& array
   const backends::ModelPause pause = arrays.pause_model();
   std::vector<std::string> norms, unmoved;
   for (const nn::ModelBuffer& buffer : parameters.model_buffers()) {
-    if (!buffer.name.ends_with(nn::kBatchesNotFinite)) continue;
+    if (!buffer.is_internal || !buffer.name.ends_with(nn::kBatchesNotFinite)) continue;
     const int64_t left_out = read_count(arrays, parameters, buffer.name);
     if (left_out == 0) continue;
     const std::string prefix = buffer.name.substr(0, buffer.name.size() - nn::kBatchesNotFinite.size());
@@ -52,8 +52,7 @@ std::optional<std::string> warning_of_left_out_batches(const DeviceArrays& array
   if (norms.empty()) return std::nullopt;
   return fmt::format(
       "running statistics leave out batches whose own statistics are not finite: {}{}; look for inf and NaN in the "
-      "data, "
-      "or set a smaller optimizer.lr, or mixed_precision: bf16 instead of fp16",
+      "data, or set a smaller optimizer.lr, or mixed_precision: bf16 instead of fp16",
       first_of(norms),
       unmoved.empty() ? ""
                       : fmt::format("; {} {} no other batch, so evaluations use the initial statistics",

@@ -6,6 +6,7 @@
 
 #include "backends/exec/backend.h"
 #include "backends/runtime/spans.h"
+#include "runner/train/engine/in_flight_step.h"
 #include "runner/train/step/declared_step.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/parameter_use.h"
@@ -112,7 +113,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
   // The number of elements identifies the layout: it grows with the batch that it has room for.
   step.insert(step.end(), {kind.closes_step, kind.padded, kind.factored != nullptr ? kind.factored->elements : 0});
-  const SharedStep made = parts_.executor.cache().find_or_make(recorded_->program, step, [&] {
+  SharedStep made = parts_.executor.cache().find_or_make(recorded_->program, step, [&] {
     const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
     if (batch == nullptr) return compile();
     // A device may report that its memory is too small before it runs.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/session.h"
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/step/declared_step.h"
 #include "schema/base/error.h"

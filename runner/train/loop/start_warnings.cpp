@@ -18,6 +18,7 @@
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {

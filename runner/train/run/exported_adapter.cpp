@@ -11,6 +11,7 @@
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::train {
 namespace {

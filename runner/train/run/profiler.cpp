@@ -70,11 +70,11 @@ std::string Profiler::end(backends::ProcessGroup* ranks) {
 std::string Profiler::take(backends::ProcessGroup* ranks) {
   const std::vector<backends::Span> spans = recorder_.end();
   left_out_ = recorder_.left_out();
-  const std::string mine = formats::trace_events({.process = ranks != nullptr ? ranks->rank() : 0,
-                                                  .threads = recorder_.threads(),
-                                                  .spans = spans,
-                                                  .left_out = left_out_,
-                                                  .predicted = recorder_.predicted()});
+  std::string mine = formats::trace_events({.process = ranks != nullptr ? ranks->rank() : 0,
+                                            .threads = recorder_.threads(),
+                                            .spans = spans,
+                                            .left_out = left_out_,
+                                            .predicted = recorder_.predicted()});
   if (ranks == nullptr) return mine;
   const std::vector<std::string> all = ranks->gather_objects(mine, {"the trace", step_});
   return ranks->rank() == 0 ? fmt::format("{}", fmt::join(all, formats::kTraceBetween)) : "";

@@ -19,7 +19,6 @@ namespace runner::train {
 
 namespace ops = backends::ops;
 using backends::DType;
-using backends::Op;
 using backends::Shape;
 using backends::ValueId;
 

@@ -16,6 +16,8 @@
 
 namespace runner::train {
 
+class Trainer;
+
 class CheckpointSaver {
  public:
   // `maximizes`: whether larger values of keep_best's metric are better. All other arguments must outlive the object.

@@ -11,6 +11,8 @@
 
 namespace runner::train {
 
+class Trainer;
+
 struct SharedStart {
   std::string run, name;
   bool records_batches = false;
