@@ -32,6 +32,7 @@ class Fuser {
     find_materialised();
     find_readers();
     for (ValueId id = 0; id < program_.size(); ++id) place(id);
+    for (ValueId id = program_.size(); id-- > 0;) sink(id);
     return ordered();
   }
 
@@ -116,9 +117,12 @@ class Fuser {
   }
 
   bool fits(const Group& a, const Group& b) const {
+    return a.nodes.size() + b.nodes.size() <= kMaxNodes && alike(a, b);
+  }
+
+  bool alike(const Group& a, const Group& b) const {
     const auto fusible = [this](const Group& g) { return is_elementwise(program_.node(g.nodes[0]).op); };
-    return fusible(a) && fusible(b) && a.nodes.size() + b.nodes.size() <= kMaxNodes &&
-           program_.type(a.nodes[0]).shape == program_.type(b.nodes[0]).shape &&
+    return fusible(a) && fusible(b) && program_.type(a.nodes[0]).shape == program_.type(b.nodes[0]).shape &&
            same_compute_type(compute_dtype(a), compute_dtype(b));
   }
 
@@ -173,6 +177,72 @@ class Fuser {
     const auto middle = target.insert(target.end(), source.begin(), source.end());
     std::inplace_merge(target.begin(), middle, target.end());
     source.clear();
+  }
+
+  // Moves a node to the later group that alone reads it, with the nodes that only lead to it. They must read one value
+  // of this size. Their group must store it anyway. Keeping it until then must not take more bytes times groups than
+  // keeping the result.
+  void sink(ValueId id) {
+    const int from = group_of(id), to = only_reader(id);
+    if (to == kNone || !alike(building(from).group, building(to).group) || reads_view(to, from)) return;
+    std::vector<ValueId> moved{id};
+    ValueId read = only_operand(id);
+    while (read != kNoValue && group_of(read) == from && readers_[static_cast<size_t>(read)].size() == 1 &&
+           !is_output(read)) {
+      moved.push_back(read);
+      read = only_operand(read);
+    }
+    if (read == kNoValue || group_of(read) != from) return;
+    const int last = last_reader(read, from), end = building(to).position;
+    const auto cost = [&](ValueId value, int begin) {
+      return static_cast<int64_t>(program_.type(value).bytes()) * std::max(end - begin, 0);
+    };
+    if (last == kNone || cost(read, last) > cost(id, building(from).position)) return;
+    if (building(to).group.nodes.size() + moved.size() > kMaxNodes) return;
+    for (const ValueId each : moved) move(each, to);
+  }
+
+  void move(ValueId id, int to) {
+    std::erase(building(group_of(id)).group.nodes, id);
+    std::vector<ValueId>& nodes = building(to).group.nodes;
+    nodes.insert(std::ranges::upper_bound(nodes, id), id);
+    group_of_[static_cast<size_t>(id)] = to;
+  }
+
+  // The value that a node reads element by element, if there is one; the others are broadcast.
+  ValueId only_operand(ValueId id) const {
+    ValueId only = kNoValue;
+    for (const ValueId operand : program_.operands(id)) {
+      if (is_transparent(operand)) continue;
+      if (only != kNoValue && only != operand) return kNoValue;
+      only = operand;
+    }
+    return only;
+  }
+
+  // The group other than its own that alone reads a node of an element-wise group, element by element; or kNone.
+  int only_reader(ValueId id) const {
+    const std::vector<ValueId>& readers = readers_[static_cast<size_t>(id)];
+    if (group_of(id) == kNone || readers.empty() || is_output(id)) return kNone;
+    const int only = group_of(readers.front());
+    const auto reads = [&](ValueId reader) {
+      return group_of(reader) == only &&
+             std::ranges::find(program_.operands(reader), id) != program_.operands(reader).end();
+    };
+    return only != group_of(id) && std::ranges::all_of(readers, reads) ? only : kNone;
+  }
+
+  // The last position at which another group than `group` reads a value; kNone if none does.
+  int last_reader(ValueId id, int group) const {
+    if (is_output(id)) return static_cast<int>(groups_.size());
+    int last = kNone;
+    for (const ValueId reader : readers_[static_cast<size_t>(id)])
+      if (group_of(reader) != group) last = std::max(last, groups_[static_cast<size_t>(group_of(reader))].position);
+    return last;
+  }
+
+  bool is_output(ValueId id) const {
+    return std::ranges::find(program_.outputs(), id, &Output::value) != program_.outputs().end();
   }
 
   std::vector<Group> ordered() {

@@ -29,8 +29,9 @@ enum class Fusion : uint8_t {
   kAll,
 };
 
-// Fuses element-wise nodes wherever that creates no cycle between groups. Expand and constant nodes that a kernel reads
-// as a tensor become groups of their own (copies).
+// Fuses element-wise nodes wherever that creates no cycle between groups: first with the groups of their operands. Then
+// a node moves to the group that reads its result if that takes less memory. Expand and constant nodes that a kernel
+// reads as a tensor become groups of their own (copies).
 std::vector<Group> make_groups(const Program& program, Fusion fusion = Fusion::kAll);
 
 std::string to_string(const Program& program, const std::vector<Group>& groups);

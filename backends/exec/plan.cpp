@@ -10,7 +10,9 @@
 #include "backends/ir/op_def.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
+#include "backends/ir/type_text.h"
 #include "backends/runtime/debug.h"
+#include "backends/runtime/kernel_times.h"
 #include "backends/runtime/spans.h"
 #include "schema/base/error.h"
 
@@ -122,6 +124,7 @@ std::string to_string(const SlotOffset& place) {
 
 Plan build_plan(const Program& program, const PlanBuildOptions& options) {
   Program made = legalise(options.optimise ? optimise(program) : dce(program));
+  if (options.fusion == Fusion::kAll) made = repeat_casts(made);
   return PlanBuilder(std::move(made), options, assign_offsets).run();
 }
 
@@ -137,6 +140,8 @@ void PlanRun::run(const PlanStep& step) const {
   for (const SlotOffset& place : step.operands) *end++ = resolve(place);
   std::byte** const results = end;
   for (const SlotOffset& place : step.results) *end++ = resolve(place);
+  const bool is_timed = debug_level() >= kDebugKernels;
+  const int64_t begin_ns = is_timed ? monotonic_ns() : 0;
   try {
     step.kernel.run(step.kernel.params.get(), {.operands = {pointers, results},
                                                .results = {results, end},
@@ -148,6 +153,9 @@ void PlanRun::run(const PlanStep& step) const {
     error.locate(mark_of(plan_, step, lines_));
     throw;
   }
+  if (is_timed)
+    add_kernel_time(fmt::format("{} {}", step.kernel.name, plan_.program.type(step.node)), monotonic_ns() - begin_ns,
+                    step.flops, step.bytes);
 }
 
 void PlanRun::update_states() const {

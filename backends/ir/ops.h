@@ -228,6 +228,13 @@ struct UpsampleOptions {
 // x: (B, C, S…) floats -> (B, C, sizes…), as torch.nn.functional.interpolate.
 Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& options = {});
 
+// Sums over all axes of (B, C, …) but the second, as (C) f32, or f64 for f64: of a, of (x − mean)², of a (x − mean).
+Value channel_sum(Value a);
+Value channel_sum_of_squares(Value x, Value mean);
+Value channel_sum_of_products(Value a, Value x, Value mean);
+// (x − mean) · scale + bias for x (B, C, …) of f32 or f64; the others are (C). bias: optional.
+Value batch_norm(Value x, Value mean, Value scale, Value bias = {});
+
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 // x: (…, D); gamma, beta: (D). Uses the biased variance, as torch.nn.LayerNorm.

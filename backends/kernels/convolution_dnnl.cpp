@@ -1,8 +1,9 @@
 // Convolution with oneDNN, in its own layouts of activations and weights.
 //
-// Results of samples: each is converted to oneDNN's layout, convolved and converted back while it is in the cache. The
-// gradient of the weights is a sum over samples, which are cut into parts, and these into steps of so many samples that
-// adding up the results of the steps takes little time.
+// Results of samples: each is converted to oneDNN's layout, convolved and converted back while it is in the cache. If
+// there are few samples, the channels of their results are cut into pieces. The gradient of the weights is a sum over
+// samples, which are cut into parts, and these into steps of so many samples that adding up the results of the steps
+// takes little time.
 
 #include <algorithm>
 #include <string_view>
@@ -59,8 +60,9 @@ using ConvCalls = std::vector<ChunkCalls>;
 
 struct DnnlConv {
   Op op;
-  ConvShape shape;
-  std::vector<ConvStep> steps;  // the second: what is left of a part
+  ConvShape shape;              // of a piece
+  int64_t pieces;               // of the channels of the result of a sample
+  std::vector<ConvStep> steps;  // of one piece; or the second is what is left of a part
   int64_t parts, chunks;        // of the samples; parts: whose gradients of the weights are added up
   std::shared_ptr<OneDnnCalls<ConvCalls>> calls = std::make_shared<OneDnnCalls<ConvCalls>>();
 
@@ -76,8 +78,8 @@ struct DnnlConv {
     for (const ConvStep& step : steps) primitive = std::max(primitive, aligned(step.scratch.get_size()));
     return bytes(kX) + bytes(kY) + (op == Op::kConvGradW ? bytes(kW) : 0) + primitive;
   }
-  // Scratch of all: the weights, or the sums of all parts; then the chunks.
-  size_t shared_bytes() const { return op == Op::kConvGradW ? static_cast<size_t>(parts) * bytes(kW) : bytes(kW); }
+  // Scratch of all: the weights of all pieces, or the sums of all parts; then the chunks.
+  size_t shared_bytes() const { return static_cast<size_t>(op == Op::kConvGradW ? parts : pieces) * bytes(kW); }
 };
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
@@ -90,7 +92,8 @@ memory::dims dims_of(const Plane& plane, int64_t first, int64_t second, int64_t 
 struct ConvDescs {
   std::array<memory::desc, 3> plain, any;
 };
-ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples) {
+// `s`: of a piece; `channels`: of one group of x, of which the piece may be a part.
+ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples, int64_t channels) {
   memory::dims dims[3] = {dims_of(s.plane, samples, s.groups * s.in, &PlaneAxis::size),
                           {s.out, s.in, s.plane.h.window.size, s.plane.w.window.size},
                           dims_of(s.plane, samples, s.groups * s.out, &PlaneAxis::windows)};
@@ -105,6 +108,11 @@ ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples) {
     descs.plain[tensor] = memory::desc(dims[tensor], onednn_type(plain), tag);
     descs.any[tensor] = memory::desc(dims[tensor], onednn_type(dtype), memory::format_tag::any);
   }
+  if (channels != s.in) {
+    const int64_t elements = s.plane.elements();
+    descs.plain[kW] =
+        memory::desc(dims[kW], onednn_type(s.dtype), {channels * elements, elements, s.plane.w.window.size, 1});
+  }
   return descs;
 }
 
@@ -115,8 +123,8 @@ bool is_fast(const PrimitiveDesc& desc) {
 }
 
 // Unset if oneDNN has only slow implementations.
-std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples) {
-  const ConvDescs descs = descs_of(op, s, samples);
+std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples, int64_t channels) {
+  const ConvDescs descs = descs_of(op, s, samples, channels);
   const auto direct = dnnl::algorithm::convolution_direct;
   const PlaneAxis &h = s.plane.h, &w = s.plane.w;
   const memory::dims strides{h.window.stride, w.window.stride}, before{h.window.before, w.window.before};
@@ -140,9 +148,9 @@ std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples) {
   ConvStep step{
       .samples = samples, .primitive = {}, .plain = descs.plain, .taken = {}, .conversions = {}, .scratch = {}};
   // `desc`: of the primitive. Returns whether it is fast.
-  const auto use = [&](const auto& desc, const dnnl::primitive& primitive, std::array<memory::desc, 3> taken) {
+  const auto use = [&](const auto& desc, const dnnl::primitive& primitive, const std::array<memory::desc, 3>& taken) {
     step.primitive = primitive;
-    step.taken = std::move(taken);
+    step.taken = taken;
     step.scratch = desc.scratchpad_desc();
     return is_fast(desc);
   };
@@ -203,12 +211,17 @@ class ConvChunk {
     const auto take = [&](size_t bytes) { return std::exchange(at, at + bytes); };
     room_[kX] = take(conv.bytes(kX));
     room_[kY] = take(conv.bytes(kY));
-    room_[kW] = conv.op == Op::kConvGradW ? take(conv.bytes(kW)) : arguments.scratch;
+    if (conv.op == Op::kConvGradW) room_[kW] = take(conv.bytes(kW));
     primitive_room_ = at;
   }
 
-  // Converts the weights from plain layout to the scratch of all chunks.
-  void take_weights() { take(conv_.steps[0], calls_.steps[0], kW, arguments_.operands[1]); }
+  // Converts the weights of all pieces from plain layout to the scratch of all chunks.
+  void take_weights() {
+    for (int64_t piece = 0; piece < conv_.pieces; ++piece) {
+      room_[kW] = weights_room(piece);
+      take(conv_.steps[0], calls_.steps[0], kW, plain_weights(piece));
+    }
+  }
 
   // Converts the sums of all chunks, in the first scratch, to the result.
   void give_weights() {
@@ -217,14 +230,15 @@ class ConvChunk {
     give(conv_.steps[0], call, kW, arguments_.results[0]);
   }
 
-  // One sample of y or of the gradient of x. The weights have been converted.
-  void compute(int64_t sample) {
+  // A piece of a sample of y or of the gradient of x. The weights have been converted.
+  void compute(int64_t unit) {
     const ConvStep& step = conv_.steps[0];
     ConvCall& call = calls_.steps[0];
     const ConvTensor to = result_of(conv_.op), from = to == kY ? kX : kY;
-    take(step, call, from, operand_at(0, step, from, sample));
-    point(call.taken[kW], step.converts(kW) ? room_[kW] : arguments_.operands[1]);
-    std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(sample);
+    const int64_t piece = unit % conv_.pieces, sample = unit / conv_.pieces;
+    take(step, call, from, operand_at(0, step, from, conv_.shape.groups > 1 ? unit : sample));
+    point(call.taken[kW], step.converts(kW) ? weights_room(piece) : plain_weights(piece));
+    std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(unit);
     point(call.taken[to], step.converts(to) ? room_[to] : result);
     run(step, call);
     if (step.converts(to)) give(step, call, to, result);
@@ -252,6 +266,15 @@ class ConvChunk {
  private:
   size_t sample_bytes(const ConvStep& step, ConvTensor tensor) const {
     return step.plain[tensor].get_size() / static_cast<size_t>(step.samples);
+  }
+  std::byte* weights_room(int64_t piece) const {
+    return arguments_.scratch + static_cast<size_t>(piece) * conv_.bytes(kW);
+  }
+  std::byte* plain_weights(int64_t piece) const {
+    const ConvShape& s = conv_.shape;
+    const bool is_part_of_channels = conv_.op == Op::kConvGradX && s.groups == 1;
+    const int64_t elems = is_part_of_channels ? s.in * s.plane.elements() : s.groups * s.w_elems();
+    return arguments_.operands[1] + static_cast<size_t>(piece * elems) * size_of(s.dtype);
   }
   std::byte* operand_at(size_t operand, const ConvStep& step, ConvTensor tensor, int64_t sample) const {
     return arguments_.operands[operand] + sample_bytes(step, tensor) * static_cast<size_t>(sample);
@@ -293,7 +316,7 @@ class ConvChunk {
   const DnnlConv& conv_;
   ChunkCalls& calls_;
   const KernelArguments& arguments_;
-  std::array<std::byte*, 3> room_;  // by ConvTensor
+  std::array<std::byte*, 3> room_{};  // by ConvTensor
   std::byte* primitive_room_;
 };
 
@@ -306,8 +329,8 @@ void run_samples(const DnnlConv& conv, const KernelArguments& arguments) {
   arguments.pool.parallel_for(conv.chunks, [&](int64_t chunk) {
     use_one_openmp_thread();
     ConvChunk worker(conv, (*calls)[static_cast<size_t>(chunk)], arguments, chunk);
-    const IndexRange<int64_t> samples = part_of(conv.shape.batch, chunk, conv.chunks);
-    for (int64_t sample = samples.begin; sample < samples.end; ++sample) worker.compute(sample);
+    const IndexRange<int64_t> units = part_of(conv.shape.batch * conv.pieces, chunk, conv.chunks);
+    for (int64_t unit = units.begin; unit < units.end; ++unit) worker.compute(unit);
   });
 }
 
@@ -334,6 +357,22 @@ void run_weights(const DnnlConv& conv, const KernelArguments& arguments) {
 
 // ---- choosing ------------------------------------------------------------------------------------------------------
 
+// The number of groups, or of channels of the result of one group: it is divided if there are few samples.
+int64_t& cut_channels(Op op, ConvShape& s) {
+  if (s.groups > 1) return s.groups;
+  return op == Op::kConv ? s.out : s.in;
+}
+
+// The number of pieces, which fill vectors.
+int64_t pieces_of(Op op, ConvShape s) {
+  constexpr int64_t kVector = 16;
+  const int64_t channels = cut_channels(op, s), vectors = channels / kVector;
+  if (op == Op::kConvGradW || channels % kVector != 0) return 1;
+  int64_t pieces = std::clamp(ceil_div(kLeastConvUnits, s.batch), int64_t{1}, vectors);
+  while (vectors % pieces != 0) --pieces;
+  return pieces;
+}
+
 // Parts of the samples: several, unless their sums would take too much memory.
 int64_t parts_of_samples(const ConvShape& s) {
   const int64_t fitting = std::max<int64_t>(2, kMostConvSums / (s.groups * s.w_elems()));
@@ -347,7 +386,8 @@ int64_t samples_of_step(const ConvShape& s, int64_t part) {
 }
 
 std::optional<DnnlConv> make_conv(Op op, const ConvShape& s) {
-  DnnlConv conv{.op = op, .shape = s, .steps = {}, .parts = 1, .chunks = 1};
+  DnnlConv conv{.op = op, .shape = s, .pieces = pieces_of(op, s), .steps = {}, .parts = 1, .chunks = 1};
+  cut_channels(op, conv.shape) /= conv.pieces;
   const double gflops = s.dtype == DType::kBf16 ? 200 : 100;
   const double ns = 2 * s.products() / gflops;
   std::vector<int64_t> sizes{1};
@@ -358,9 +398,9 @@ std::optional<DnnlConv> make_conv(Op op, const ConvShape& s) {
     sizes = {step};
     if (step > 1) sizes.push_back(1);
   }
-  conv.chunks = chunk_count(ns, op == Op::kConvGradW ? conv.parts : s.batch);
+  conv.chunks = chunk_count(ns, op == Op::kConvGradW ? conv.parts : s.batch * conv.pieces);
   for (const int64_t size : sizes) {
-    std::optional<ConvStep> step = make_step(op, s, size);
+    std::optional<ConvStep> step = make_step(op, conv.shape, size, s.in);
     if (!step) return std::nullopt;
     conv.steps.push_back(std::move(*step));
   }
@@ -381,7 +421,7 @@ std::optional<Kernel> prepare_conv_dnnl(Op op, const ConvShape& shape) {
   try {
     std::optional<DnnlConv> conv = make_conv(op, shape);
     if (!conv) return std::nullopt;
-    conv->calls->give(std::make_unique<ConvCalls>(make_calls(*conv)));
+    conv->calls->add(make_calls(*conv));
     const size_t scratch = conv->shared_bytes() + static_cast<size_t>(conv->chunks) * conv->chunk_bytes();
     const std::string name = fmt::format("{}.dnnl.{}", name_of(op), name_of(shape.dtype));
     if (op == Op::kConvGradW) return make_kernel<run_weights>(name, std::move(*conv), scratch);

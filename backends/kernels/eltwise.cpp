@@ -8,6 +8,7 @@
 
 #include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/loops.h"
+#include "backends/runtime/debug.h"
 
 namespace runner::backends {
 
@@ -76,6 +77,8 @@ std::string EltwiseGroup::to_string() const {
 }
 
 Kernel prepare_eltwise(const EltwiseGroup& group) {
+  if (debug_level() >= kDebugGroups)
+    debug_print(fmt::format("-- loop over {}: {}\n", group.shape.to_string(), group.to_string()));
   std::optional<Kernel> named = prepare_eltwise_named(group, collapse(group));
   return named ? std::move(*named) : prepare_eltwise_vm(group);
 }

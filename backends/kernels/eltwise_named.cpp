@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,50 +66,77 @@ std::vector<int64_t> element_bytes_of(const EltwiseGroup& group, const Collapsed
 
 // ---- one loop for the whole group ----------------------------------------------------------------------------------
 
-// A call of one compiled loop on rows × cols elements.
+// Bytes from one element of an input to the next along an axis of the space; 0 where it is broadcast.
+using InputBytes = std::vector<int64_t>;
+
+// A call of one compiled loop on planes × rows × cols elements.
 struct NamedCall {
   const NamedLoop* loop;
   std::vector<double> constants;
-  std::vector<int64_t> row_bytes;      // by input
-  std::vector<int64_t> element_bytes;  // by input
-  std::vector<int64_t> output_bytes;   // size of an element, by output
-  int64_t rows, cols;
+  InputBytes plane_bytes, row_bytes, element_bytes;
+  std::vector<int64_t> output_bytes;  // size of an element, by output
+  int64_t planes, rows, cols;
   int64_t chunks;
+
+  // Rows [begin, end) of a plane, and columns of them.
+  void run(const KernelArguments& arguments, int64_t plane, const IndexRange<int64_t>& of_rows,
+           const IndexRange<int64_t>& of_cols) const {
+    NamedLoop::Arguments part;
+    for (size_t k = 0; k < row_bytes.size(); ++k) {
+      part.inputs[k] = arguments.operands[k] + plane * plane_bytes[k] + of_rows.begin * row_bytes[k] +
+                       of_cols.begin * element_bytes[k];
+      part.row_bytes[k] = row_bytes[k];
+    }
+    for (size_t k = 0; k < output_bytes.size(); ++k)
+      part.outputs[k] =
+          arguments.results[k] + ((plane * rows + of_rows.begin) * cols + of_cols.begin) * output_bytes[k];
+    part.constants = constants.data();
+    part.rows = of_rows.size();
+    part.cols = of_cols.size();
+    loop->run(part);
+  }
 };
 
-// A single row is cut into chunks; otherwise a chunk is a range of rows.
+// A single row is cut into chunks; otherwise a chunk is a range of the rows of all planes.
 void run_named(const NamedCall& call, const KernelArguments& arguments) {
-  const bool one_row = call.rows == 1;
+  const int64_t all_rows = call.planes * call.rows;
   arguments.pool.parallel_for(call.chunks, [&](int64_t chunk) {
-    const IndexRange<int64_t> part =
-        grained_part(one_row ? call.cols : call.rows, chunk, call.chunks, one_row ? kGrain : 1);
-    NamedLoop::Arguments loop;
-    for (size_t k = 0; k < call.row_bytes.size(); ++k) {
-      loop.inputs[k] = arguments.operands[k] + part.begin * (one_row ? call.element_bytes[k] : call.row_bytes[k]);
-      loop.row_bytes[k] = call.row_bytes[k];
+    if (all_rows == 1) return call.run(arguments, 0, {0, 1}, grained_part(call.cols, chunk, call.chunks, kGrain));
+    const IndexRange<int64_t> part = part_of(all_rows, chunk, call.chunks);
+    for (int64_t row = part.begin; row < part.end;) {
+      const int64_t plane = row / call.rows, first = row % call.rows;
+      const int64_t end = std::min(call.rows, first + part.end - row);
+      call.run(arguments, plane, {first, end}, {0, call.cols});
+      row += end - first;
     }
-    for (size_t k = 0; k < call.output_bytes.size(); ++k)
-      loop.outputs[k] = arguments.results[k] + part.begin * (one_row ? 1 : call.cols) * call.output_bytes[k];
-    loop.constants = call.constants.data();
-    loop.rows = one_row ? 1 : part.size();
-    loop.cols = one_row ? part.size() : call.cols;
-    call.loop->run(loop);
   });
 }
 
 Kernel prepare_named(const NamedLoop& loop, const EltwiseGroup& group, const CollapsedSpace& space) {
+  // `axis`: from the last one.
+  const auto size = [&](int axis) {
+    return axis < space.rank ? space.dims[static_cast<size_t>(space.rank - 1 - axis)] : 1;
+  };
+  const auto bytes = [&](int axis) {
+    InputBytes all;
+    for (size_t k = 0; k < group.inputs.size(); ++k)
+      all.push_back(axis < space.rank ? space.strides[k][static_cast<size_t>(space.rank - 1 - axis)] *
+                                            static_cast<int64_t>(size_of(group.inputs[k].dtype))
+                                      : 0);
+    return all;
+  };
   NamedCall call{.loop = &loop,
                  .constants = group.constants,
-                 .row_bytes = {},
-                 .element_bytes = element_bytes_of(group, space),
+                 .plane_bytes = bytes(2),
+                 .row_bytes = bytes(1),
+                 .element_bytes = bytes(0),
                  .output_bytes = output_bytes_of(group),
-                 .rows = space.rank == 2 ? space.dims[0] : 1,
-                 .cols = space.inner(),
+                 .planes = size(2),
+                 .rows = size(1),
+                 .cols = size(0),
                  .chunks = 1};
-  for (size_t k = 0; k < group.inputs.size(); ++k)
-    call.row_bytes.push_back(
-        space.rank == 2 ? space.strides[k][0] * static_cast<int64_t>(size_of(group.inputs[k].dtype)) : 0);
-  call.chunks = chunks_of(group, call.rows > 1 ? call.rows : ceil_div(call.cols, kGrain));
+  const int64_t all_rows = call.planes * call.rows;
+  call.chunks = chunks_of(group, all_rows > 1 ? all_rows : ceil_div(call.cols, kGrain));
   return make_kernel<run_named>(fmt::format("eltwise.{}", loop.name), std::move(call));
 }
 
@@ -277,7 +306,7 @@ class ChainCutter {
   bool cut(int first, int16_t handed) {
     if (first == size_) return true;
     const int most = static_cast<int>(kMaxLinks - links_.size()) * longest_loop();
-    if (size_ - first > most) return false;
+    if (size_ - first > most || !tried_.insert({first, handed, links_.size()}).second) return false;
     for (int end = std::min(size_, first + longest_loop()); end > first; --end) {
       const int16_t result = end == size_ ? kNothing : handed_over(first, end);
       if (end < size_ && result == kNothing) continue;
@@ -310,6 +339,7 @@ class ChainCutter {
   const int first_result_, size_;
   std::vector<int> last_read_;  // by instruction: the last one that reads its result; size_: it is an output
   std::vector<Link> links_;
+  std::set<std::tuple<int, int16_t, size_t>> tried_;  // arguments of cut() and links before it, which failed
 };
 
 Kernel prepare_chain(std::vector<Link> links, const EltwiseGroup& group, const CollapsedSpace& space) {
@@ -326,7 +356,7 @@ Kernel prepare_chain(std::vector<Link> links, const EltwiseGroup& group, const C
 }  // namespace
 
 std::optional<Kernel> prepare_eltwise_named(const EltwiseGroup& group, const CollapsedSpace& space) {
-  if (space.rank > 2) return {};
+  if (space.rank > 3) return {};
   if (const NamedLoop* loop = find_loop(group)) return prepare_named(*loop, group, space);
   if (space.rank > 1) return {};
   std::vector<Link> links = ChainCutter(group, space).run();

@@ -235,7 +235,7 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
   use_one_openmp_thread();
   try {
     DnnlMatmul m = make_matmul(shape, dtype, result, adds);
-    m.calls->give(std::make_unique<TileCalls>(make_calls(m)));
+    m.calls->add(make_calls(m));
     const size_t scratch = m.tile_scratch_bytes * m.tiles.size();
     const char *const wide = result == dtype ? "" : ".wide", *const add = adds ? ".add" : "";
     return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}{}", name_of(dtype), wide, add), std::move(m), scratch);

@@ -6,7 +6,7 @@
 // several threads may run a kernel at the same time.
 #pragma once
 
-#include <memory>
+#include <list>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -45,31 +45,35 @@ class OneDnnCalls {
     Borrowed(OneDnnCalls& list, const Make& make) : list_(list) {
       {
         const std::lock_guard lock(list_.mutex_);
-        if (!list_.idle_.empty()) {
-          calls_ = std::move(list_.idle_.back());
-          list_.idle_.pop_back();
-        }
+        if (!list_.idle_.empty()) calls_.splice(calls_.end(), list_.idle_, list_.idle_.begin());
       }
-      if (calls_ == nullptr) calls_ = std::make_unique<Calls>(make());
+      if (calls_.empty()) calls_.push_back(make());
     }
-    ~Borrowed() { list_.give(std::move(calls_)); }
+    ~Borrowed() { list_.give(calls_); }
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
-    Calls& operator*() { return *calls_; }
+    Calls& operator*() { return calls_.front(); }
 
    private:
     OneDnnCalls& list_;
-    std::unique_ptr<Calls> calls_;
+    std::list<Calls> calls_;  // one
   };
 
-  void give(std::unique_ptr<Calls> calls) {
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(calls));
+  void add(Calls calls) {
+    std::list<Calls> one;
+    one.push_back(std::move(calls));
+    give(one);
   }
 
  private:
+  // Does not allocate.
+  void give(std::list<Calls>& calls) noexcept {
+    const std::lock_guard lock(mutex_);
+    idle_.splice(idle_.begin(), calls);
+  }
+
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Calls>> idle_;
+  std::list<Calls> idle_;
 };
 
 }  // namespace runner::backends

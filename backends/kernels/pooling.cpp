@@ -57,8 +57,16 @@ struct PoolScratch {
   }
 };
 
+// Whether windows of 2 × 2 elements follow each other, which has loops of its own.
+bool is_of_four(const Plane& plane) {
+  const Window two{.size = 2, .stride = 2};
+  return plane.h.window == two && plane.w.window == two;
+}
+
 template <class T>
 void largest(const Plane& plane, const T* x, T* windows) {
+  if (is_of_four(plane))
+    return window_loops<T>().largest_of_four(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     T* const best = windows + row * plane.w.windows;
     std::fill_n(best, plane.w.windows, -std::numeric_limits<T>::infinity());
@@ -91,6 +99,10 @@ void spread(const Plane& plane, const T* windows, T* x) {
 // Adds the gradient of each window to its largest element.
 template <class T>
 void scatter(const Plane& plane, const T* x, const T* windows, T* out, const PoolScratch<T>& scratch) {
+  if (is_of_four(plane)) {
+    if (4 * plane.windows() < plane.size()) std::fill_n(out, plane.size(), T{0});
+    return window_loops<T>().spread_to_largest_of_four(out, x, windows, plane.w.size, plane.h.windows, plane.w.windows);
+  }
   std::fill_n(out, plane.size(), T{0});
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     std::fill_n(scratch.best, plane.w.windows, -std::numeric_limits<T>::infinity());

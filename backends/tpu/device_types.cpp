@@ -125,7 +125,8 @@ class TypeRewriter {
     TensorType type = device_type(id);
     if (is_wide && type.dtype == DType::kBf16) type.dtype = DType::kF32;
     if (node.op == Op::kCast) return ops::cast(value(operands[0]), type.dtype);
-    return value(rewriter_.to().record(node.op, operands, from().attrs(id), type));
+    const Value result = value(rewriter_.to().record(node.op, operands, from().attrs(id), type));
+    return is_float(type.dtype) ? ops::cast(result, type.dtype) : result;
   }
 
   // Collectives do not support bf16: the sum over all ranks is computed in the logical type and rounded once.

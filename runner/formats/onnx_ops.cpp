@@ -354,11 +354,24 @@ constexpr OnnxRule kTopK{.record = [](const OnnxNode& node) -> OnnxValue {
 
 constexpr OnnxRule kAttention = kNotInForward;  // composed before (compose_attention())
 
+// With means and scales of the channels, as element-wise ops.
+constexpr OnnxRule kBatchNorm{.record = [](const OnnxNode& node) -> OnnxValue {
+  OnnxGraph& graph = node.graph;
+  Numbers over_axes(node.shape.size() - 1, 1);
+  over_axes[0] = -1;
+  const auto of_channels = [&](size_t operand) {
+    return graph.node("Reshape", {node.expanded(operand), graph.numbers(over_axes)});
+  };
+  const std::string y = graph.node("Mul", {graph.node("Sub", {node.expanded(0), of_channels(1)}), of_channels(2)});
+  return {node.operands.size() > 3 ? graph.node("Add", {y, of_channels(3)}) : y};
+}};
+
 constexpr OnnxRule kCrossEntropy = kNotInForward, kCrossEntropyGrad = kNotInForward, kLayerNormGradX = kNotInForward,
                    kLayerNormGradGamma = kNotInForward, kDropoutMask = kNotInForward, kRandomUniform = kNotInForward,
                    kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward,
                    kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward,
-                   kConvGradW = kNotInForward, kMaxPoolGrad = kNotInForward, kWindowSumGrad = kNotInForward;
+                   kConvGradW = kNotInForward, kChannelSum = kNotInForward, kMaxPoolGrad = kNotInForward,
+                   kWindowSumGrad = kNotInForward;
 
 }  // namespace onnx_rules
 

@@ -40,14 +40,19 @@ Value over_channels(Value of_channels, Value x) {
   return ops::reshape(of_channels, Shape(dims));
 }
 
-// The sum of each channel over the samples that count.
-Value sum_of_channels(const ForwardContext& context, Value x) {
-  std::vector<int64_t> axes{0};
-  for (int axis = 2; axis < x.shape().rank(); ++axis) axes.push_back(axis);
-  if (!context.counted) return ops::sum(x, axes);
+// (B) as (B, 1, …), to be broadcast over x.
+Value over_samples(Value of_samples, Value x) {
   std::vector<int64_t> dims(static_cast<size_t>(x.shape().rank()), 1);
   dims[0] = x.shape()[0];
-  return ops::sum(ops::mul(x, ops::reshape(context.counted_mask, Shape(dims))), axes);
+  return ops::reshape(of_samples, Shape(dims));
+}
+
+// The sum of each channel over the samples that count; of squares around the mean if it is given.
+Value sum_of_channels(const ForwardContext& context, Value x, Value mean = {}) {
+  if (!context.counted) return mean ? ops::channel_sum_of_squares(x, mean) : ops::channel_sum(x);
+  const Value counts = over_samples(context.counted_mask, x);
+  const Value centred = mean ? ops::sub(x, over_channels(mean, x)) : x;
+  return ops::channel_sum(ops::mul(mean ? ops::mul(centred, centred) : x, counts));
 }
 
 // Values per channel of this rank, (1) f32. A graph does not depend on the number of padding samples.
@@ -79,8 +84,7 @@ ChannelStatistics statistics_of(const ForwardContext& context, Value x, const Su
   const Value count = ops::slice(sums, 0, channels, channels + 1);
   const Value divisor = context.counted ? ops::maximum(count, ops::full_like(count, 1)) : count;
   const Value mean = ops::div(ops::slice(sums, 0, 0, channels), divisor);
-  const Value centred = ops::sub(x, over_channels(mean, x));
-  const Value squares = sum(sum_of_channels(context, ops::mul(centred, centred)));
+  const Value squares = sum(sum_of_channels(context, x, mean));
   return {mean, ops::div(squares, divisor), ops::div(squares, ops::sub(count, 1.0)), count};
 }
 
@@ -93,8 +97,7 @@ ChannelStatistics statistics_of_rank(const ForwardContext& context, Value x) {
   if (context.counted) return statistics_of(context, x, [](Value own) { return own; });
   const auto count = static_cast<double>(x.shape()[0] * values_per_sample(x));
   const Value mean = ops::div(sum_of_channels(context, x), count);
-  const Value centred = ops::sub(x, over_channels(mean, x));
-  const Value squares = sum_of_channels(context, ops::mul(centred, centred));
+  const Value squares = sum_of_channels(context, x, mean);
   return {mean, ops::div(squares, count), ops::div(squares, count - 1)};
 }
 
@@ -102,8 +105,7 @@ ChannelStatistics statistics_of_rank(const ForwardContext& context, Value x) {
 Value normalised(Value x, Value mean, Value variance, Value weight, Value bias, double eps) {
   const Value deviation = ops::sqrt(ops::add(variance, eps));
   const Value scale = weight ? ops::div(weight, deviation) : ops::div(1.0, deviation);
-  const Value y = ops::mul(ops::sub(x, over_channels(mean, x)), over_channels(scale, x));
-  return bias ? ops::add(y, over_channels(bias, x)) : y;
+  return ops::batch_norm(x, mean, scale, bias);
 }
 
 // () bool: whether all elements are finite.

@@ -233,7 +233,7 @@ TEST(GpuCachingAllocator, ReportsUseByOwner) {
 TEST(GpuCachingAllocator, RefusesALimitBelowOneSegment) {
   EXPECT_NO_THROW(CachingAllocator(2 * kM));
   try {
-    CachingAllocator(2 * kM - 1);
+    const CachingAllocator allocator(2 * kM - 1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);

@@ -10,6 +10,7 @@
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/gpu_step.h"
 #include "backends/tensor/byte_units.h"
+#include "tests/backends/support/gpu_memory.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/support/thrown_text.h"

@@ -34,6 +34,22 @@ const ConvCase kConvCases[] = {
      1,
      false},
     {{33, 20, 4, 4}, {24, 20, 3, 3}, {kSame, kSame}},
+    // Few samples, whose channels are cut into pieces.
+    {{1, 64, 28, 28}, {64, 64, 3, 3}, {kSame, kSame}},
+    {{3, 48, 20, 20}, {32, 48, 3, 3}, {kHalved, kHalved}},
+    {{1, 64, 64, 64}, {64, 1, 3, 3}, {kSame, kSame}, 64},
+};
+
+// Too few channels, or too little work, for oneDNN.
+const ConvCase kSmallCases[] = {
+    {{1, 2, 30, 40}, {3, 2, 3, 3}, {kSame, kSame}},
+    {{3, 4, 7, 9}, {6, 2, 3, 2}, {kHalved, kSame}, 2},
+    {{2, 3, 16, 16}, {5, 3, 1, 1}, {{}, {}}},
+    // Rows of windows that are cut into blocks.
+    {{2, 2, 70000}, {3, 2, 7}, {{.before = 3, .after = 3}}},
+    {{1, 2, 9001}, {3, 2, 64}, {{.stride = 2, .dilation = 3, .before = 5}}},
+    {{1, 4, 40000}, {2, 4, 1}, {{}}},
+    {{2, 2, 3, 9000}, {2, 2, 3, 5}, {kSame, {.stride = 3, .before = 2, .after = 2}}},
 };
 
 // The op, its operands and its result.
@@ -73,7 +89,10 @@ void check_conv(const ConvCall& call, bool is_onednn) {
       fmt::format("{} of {} and {}", kernel.name, call.operands[0].to_string(), call.operands[1].to_string());
   EXPECT_EQ(kernel.name.find("dnnl") != std::string::npos, is_onednn) << what;
   const bool narrow = size_of(call.result.dtype) == 2;
-  const double terms = 3000;  // at most, of a sum
+  // Terms of a sum, at most: those of the gradient of the weights are the windows of all samples.
+  const TensorType& y = call.op == Op::kConv ? call.result : call.operands[call.op == Op::kConvGradX ? 0 : 1];
+  const auto windows = static_cast<double>(y.shape.elements() / y.shape[1]);
+  const double terms = std::max(3000.0, call.op == Op::kConvGradW ? windows : 0);
   expect_close(got[0], want[0], narrow ? 1.01 : 1, 8 * 0x1p-24 * terms, what);
   for (const int threads : {2, 4}) {
     EXPECT_TRUE(run_kernel(kernel, operands, types, threads)[0].same_bits(got[0])) << what << " on " << threads;
@@ -94,6 +113,22 @@ TEST(ConvolutionKernels, OfBf16MatchTheReference) {
     for (const Op op : kConvOps)
       for (const bool wide : {false, true})
         check_conv(call_of(op, c, DType::kBf16, wide), is_native && (op != Op::kConvGradX || c.has_onednn_x));
+}
+
+TEST(ConvolutionKernels, OfSmallAndLongRowsMatchTheReference) {
+  for (const ConvCase& c : kSmallCases)
+    for (const Op op : kConvOps)
+      for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBf16})
+        check_conv(call_of(op, c, dtype, false), false);
+}
+
+// The columns of a long row are never made at once.
+TEST(ConvolutionKernels, ScratchOfALongRowIsSmall) {
+  const ConvCase c{{1, 256, 20000}, {8, 256, 9}, {{.before = 4, .after = 4}}};
+  for (const Op op : kConvOps) {
+    const Kernel kernel = prepare_kernel(call_of(op, c, DType::kF64, false).request());
+    EXPECT_LT(kernel.scratch_bytes, size_t{64} << 20) << kernel.name;  // the columns are 369 MB
+  }
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ class Table {
     convolutions();
     pooling();
     resampling();
+    channels();
     rows();
     rotary();
     attention();
@@ -303,6 +304,7 @@ class Table {
         {{2, 1, 5, 6},
          {{.size = 2, .stride = 2, .ceil_mode = true}, {.size = 3, .stride = 2, .padding = 1, .ceil_mode = true}}},
         {{2, 2, 7}, {{.size = 3, .stride = 2, .padding = 1}}},
+        {{1, 2, 5, 59}, {{.size = 2, .stride = 2}, {.size = 2, .stride = 2}}},
         {{0, 2, 4}, {{.size = 2, .stride = 2}}},
     };
     const std::vector<Pools> large = {
@@ -338,6 +340,23 @@ class Table {
           add("upsample", {x}, [s, align_corners](In v) {
             return ops::upsample(v[0], s.sizes, {.linear = true, .align_corners = align_corners});
           });
+      }
+  }
+
+  void channels() {
+    const std::vector<Shape> shapes =
+        large_ ? std::vector{Shape{64, 64, 56, 56}} : std::vector<Shape>{{2, 3, 4}, {5, 3}, {3, 2, 5, 9}, {0, 3, 4}};
+    for (const DType dtype : floats())
+      for (const Shape& shape : shapes) {
+        const DType wide = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+        const OpInput x{{dtype, shape}}, row{{wide, Shape{shape[1]}}, 0.5, 1.5};
+        add("channel_sum", {x}, [](In v) { return ops::channel_sum(v[0]); });
+        add("channel_sum_of_squares", {x, row}, [](In v) { return ops::channel_sum_of_squares(v[0], v[1]); });
+        add("channel_sum_of_products", {x, x, row},
+            [](In v) { return ops::channel_sum_of_products(v[0], v[1], v[2]); });
+        const OpInput narrow{{dtype, Shape{shape[1]}}, 0.5, 1.5};
+        add("batch_norm", {x, narrow, narrow}, [](In v) { return ops::batch_norm(v[0], v[1], v[2]); });
+        add("batch_norm", {x, narrow, narrow, narrow}, [](In v) { return ops::batch_norm(v[0], v[1], v[2], v[3]); });
       }
   }
 

@@ -12,8 +12,6 @@
 namespace runner::backends::tpu::testing {
 namespace {
 
-using backends::testing::HostTensor;
-
 class MapStore : public GraphStore {
  public:
   using Bytes = std::vector<std::byte>;

@@ -20,7 +20,7 @@ int64_t bytes_of_touched_tiles(const TensorType& type, const Layout& layout) {
   for (int64_t element = 0; element < type.shape.elements(); ++element) {
     std::vector<int64_t> tile;
     for (int place = 0; place < rank; ++place) {
-      const int axis = layout.minor_to_major[static_cast<size_t>(place)];
+      const int axis{layout.minor_to_major[static_cast<size_t>(place)]};
       const int64_t index = element / strides[static_cast<size_t>(axis)] % type.shape[axis];
       tile.push_back(place == 0 ? index / layout.tile_columns : place == 1 ? index / layout.tile_rows : index);
     }

@@ -117,6 +117,24 @@ TEST(Windows, GradientOfMinusInfinityGoesToTheFirst) {
               {3, 0, 0, 7});
 }
 
+TEST(Windows, AveragesOfOneColumnKeepTheirShape) {
+  const Pooling ceiled{.size = 2, .stride = 2, .ceil_mode = true};
+  expect_near(avg_pool({1, 1, 3, 2}, counted(1, 6), ceiled, true), {2.5, 5.5});
+  const Pooling padded{.size = 3, .stride = 1, .padding = 1};
+  expect_near(avg_pool({1, 1, 3, 1}, counted(1, 3), padded, false), {1.5, 2, 2.5});
+}
+
+TEST(Windows, GradientOfFourGoesToTheFirstOrTheLastNan) {
+  const std::vector<Pooling> pools(2, {.size = 2, .stride = 2});
+  expect_near(
+      computed({row_of({1, 1, 2, 8}, {3, 3, kNan, 1, 5, 6, -kInfinite, -kInfinite,  //
+                                      3, 3, kNan, 2, 6, 6, -kInfinite, -kInfinite}),
+                row_of({1, 1, 1, 4}, {1, 2, 3, 4})},
+               [&](Values in) { return differentiate(ops::max_pool(in[0], pools), in[1], std::span(in).first(1))[0]; }),
+      {1, 0, 0, 0, 0, 3, 4, 0,  //
+       0, 0, 2, 0, 0, 0, 0, 0});
+}
+
 TEST(Windows, AdaptiveAveragesMayOverlap) {
   const auto adaptive = [](const Elements& x, int64_t size) {
     return computed({row_of({1, 1, static_cast<int64_t>(x.size())}, x)},
@@ -124,6 +142,37 @@ TEST(Windows, AdaptiveAveragesMayOverlap) {
   };
   expect_near(adaptive(counted(1, 5), 3), {1.5, 3, 4.5});
   expect_near(adaptive(counted(1, 7), 3), {2, 4, 6});
+}
+
+TEST(Windows, GradientOfAnAdaptiveMaximumGoesToTheFirst) {
+  const int64_t size = 3;
+  expect_near(computed({row_of({1, 1, 5}, {2, 2, 2, 1, 2}), row_of({1, 1, 3}, {1, 10, 100})},
+                       [&](Values in) {
+                         const Value y = ops::adaptive_max_pool(in[0], std::span(&size, 1));
+                         return differentiate(y, in[1], std::span(in).first(1))[0];
+                       }),
+              {1, 10, 0, 0, 100});
+}
+
+// A window of an adaptive average that holds an infinite element does not reach its neighbours.
+TEST(Windows, AdaptiveAveragesKeepInfinityInItsWindows) {
+  const int64_t size = 2;
+  const auto means = computed({row_of({1, 1, 5}, {1, 2, 3, 4, kInfinite})},
+                              [&](Values in) { return ops::adaptive_avg_pool(in[0], std::span(&size, 1)); });
+  EXPECT_EQ(means, (Elements{2, kInfinite}));
+}
+
+// The number of nodes grows with the logarithm of the sizes.
+TEST(Windows, AdaptivePoolingRecordsFewNodes) {
+  const auto nodes_of = [](int64_t n, int64_t size) {
+    Program program;
+    const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, {1, 1, n, n}})};
+    const std::array sizes{size, size};
+    ops::adaptive_max_pool(x, sizes);
+    ops::adaptive_avg_pool(x, sizes);
+    return program.size();
+  };
+  EXPECT_LT(nodes_of(700, 300), 2 * nodes_of(7, 3));
 }
 
 TEST(Windows, InterpolationIsThatOfPyTorch) {

@@ -145,6 +145,11 @@ const std::vector<std::pair<std::string, Model>>& models() {
          const Pooling pools[] = {{.size = 3, .stride = 2, .padding = 1, .ceil_mode = true}};
          return ops::add(ops::max_pool(row, pools), ops::avg_pool(row, pools, false));
        }},
+      {"batch_norm",
+       [](const Inputs& in) {
+         const Value image = ops::reshape(in.x, Shape{in.x.shape()[0], 4, 1});
+         return ops::batch_norm(image, in.b, ops::add(in.b, 1.0), in.b);
+       }},
       {"types", [](const Inputs& in) { return ops::cast(ops::cast(in.x, DType::kF16), DType::kF64); }},
   };
   return kModels;

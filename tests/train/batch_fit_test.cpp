@@ -121,16 +121,16 @@ TEST_F(BatchFitTest, MicroBatchesTrainLikeManualAccumulation) {
 
 // The rest of a batch is a micro-batch too. Dropped and padding samples still follow the batch size.
 TEST_F(BatchFitTest, UnevenMicroBatchesAreWeightedExactly) {
-  const int64_t limit = bytes_with(3);
+  const int64_t limit = bytes_with(23);
   for (const char* drop : {"data.drop_last=true", "data.drop_last=false"}) {
-    const std::vector<std::string> recipe{"data.batch_size=11", "model.dropout=0", drop};
+    const std::vector<std::string> recipe{"data.batch_size=90", "data.train.samples=400", "model.dropout=0", drop};
     std::vector<std::string> cut = recipe, whole = recipe;
     cut.push_back(memory(limit));
     whole.push_back("train.auto_batch_size=false");
     const RunResult parts = fitted("parts.db", cut), one = fitted("whole.db", whole);
     ASSERT_EQ(parts.exit_code, 0);
-    EXPECT_EQ(parts.fitted_batch->batch_size, 3);
-    EXPECT_EQ(parts.fitted_batch->accumulation, 8);  // 3, 3, 3 and 2, twice
+    EXPECT_EQ(parts.fitted_batch->batch_size, 23);
+    EXPECT_EQ(parts.fitted_batch->accumulation, 8);  // 23, 23, 23 and 21, twice
     EXPECT_EQ(parts.samples, one.samples);
     EXPECT_EQ(points(kBatchDigest, "parts.db"), points(kBatchDigest, "whole.db"));
     const auto got = points("train/loss", "parts.db"), want = points("train/loss", "whole.db");

@@ -222,8 +222,8 @@ Value avg_pool(Value x, std::span<const Pooling> pools, bool count_padding) {
       continue;
     }
     const Value counts = elements_of_windows(mean, pool, x.shape()[static_cast<int>(2 + i)], count_padding);
-    const int64_t columns = i + 1 == pools.size() ? 1 : mean.shape().back();
-    mean = div(mean, columns == 1 ? counts : reshape(counts, Shape{counts.shape()[0], 1}));
+    const bool is_last = i + 1 == pools.size();
+    mean = div(mean, is_last ? counts : reshape(counts, Shape{counts.shape()[0], 1}));
   }
   return cast(elements == 1 ? mean : div(mean, elements), x.dtype());
 }

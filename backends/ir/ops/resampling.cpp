@@ -1,5 +1,6 @@
 // Pooling to a given size, and interpolation: compositions of other ops along one spatial axis after the other.
 #include <algorithm>
+#include <limits>
 
 #include "backends/ir/ops/builder.h"
 
@@ -14,22 +15,83 @@ void check_sizes(std::string_view op, Value x, std::span<const int64_t> sizes) {
                 "{}: cannot make {} elements of axis {} of {}", op, sizes[i], 2 + i, x.type());
 }
 
+// ---- axes ----------------------------------------------------------------------------------------------------------
+
+// Elements `index` (size) i64 of an axis.
+Value take(Value x, int axis, Value index) {
+  const int64_t size = index.shape()[0];
+  Shape along;
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  std::fill_n(sizes.begin(), x.shape().rank(), 1);
+  sizes[static_cast<size_t>(axis)] = size;
+  along = Shape(std::span(sizes).first(static_cast<size_t>(x.shape().rank())));
+  return gather(x, axis, expand(reshape(index, along), x.shape().with(axis, size)));
+}
+
+// v with `count` axes of one element at its end, so that it varies along an earlier axis of a tensor.
+Value with_last_axes(Value v, int count) {
+  for (int i = 0; i < count; ++i) v = unsqueeze(v, v.shape().rank());
+  return v;
+}
+
 // ---- pooling -------------------------------------------------------------------------------------------------------
 
-// Element i of `size` covers elements [i n / size, (i + 1) n / size) of n, rounded outwards: these may overlap.
+// Window i of `size` covers elements [i n / size, (i + 1) n / size) of n, rounded outwards: windows may overlap.
 IndexRange<int64_t> covered(int64_t i, int64_t n, int64_t size) {
   return {i * n / size, ceil_div((i + 1) * n, size)};
 }
 
-template <class Reduce>
-Value pool_axis(Value x, int64_t axis, int64_t size, const Reduce& reduce) {
-  const int64_t axes[] = {axis};
-  std::vector<Value> parts;
-  for (int64_t i = 0; i < size; ++i) {
-    const auto [begin, end] = covered(i, x.shape()[static_cast<int>(axis)], size);
-    parts.push_back(reduce(slice(x, axis, begin, end), axes, true));
-  }
-  return concat(parts, axis);
+// ⌊i · n / size + rest / size⌋ for i in [0, size), as (size, 1) i64. The quotient in f64 is exact where it is whole.
+Value bounds(Program& program, int64_t n, int64_t size, int64_t rest) {
+  const Value i = cast(arange(program, size), DType::kF64);
+  const Value bound = div(add(mul(i, static_cast<double>(n)), static_cast<double>(rest)), static_cast<double>(size));
+  return unsqueeze(cast(bound, DType::kI64), 1);
+}
+
+// The windows of one axis, all as long as the longest.
+struct Windows {
+  int64_t size, longest;
+  Value elements;  // (size, longest) i64: positions on the axis; a shorter window repeats its last
+  Value repeats;   // (size, longest) bool
+  Value counts;    // (size) i64: elements that are not repeated
+};
+
+Windows covering_windows(Program& program, int64_t n, int64_t size) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < size; ++i) longest = std::max(longest, covered(i, n, size).size());
+  const Value begin = bounds(program, n, size, 0), end = bounds(program, n, size, n + size - 1);
+  const Value at = add(begin, arange(program, longest)), last = sub(end, 1.0);
+  return {.size = size,
+          .longest = longest,
+          .elements = minimum(at, last),
+          .repeats = gt(at, last),
+          .counts = reshape(sub(end, begin), Shape{size})};
+}
+
+// The elements of the windows of an axis, window after window.
+Value take_windows(Value x, int axis, const Windows& windows) {
+  return take(x, axis, reshape(windows.elements, Shape{windows.size * windows.longest}));
+}
+
+// Which of these are repeated; broadcasts over a tensor of `rank` axes.
+Value repeats_along(int axis, int rank, const Windows& windows) {
+  return with_last_axes(reshape(windows.repeats, Shape{windows.size * windows.longest}), rank - axis - 1);
+}
+
+Value without(Value elements, Value repeats, double filler) {
+  return where(repeats, full_like(elements, filler), elements);
+}
+
+Value mean_of_windows(Value x, int axis, int64_t size) {
+  const Windows windows = covering_windows(*x.program, x.shape()[axis], size);
+  const Shape shape = x.shape();
+  std::vector<int64_t> split(shape.dims().begin(), shape.dims().end());
+  split[static_cast<size_t>(axis)] = windows.longest;
+  split.insert(split.begin() + axis, size);
+  const int64_t axes[] = {axis + 1};
+  const Value counted = without(take_windows(x, axis, windows), repeats_along(axis, shape.rank(), windows), 0);
+  const Value sums = sum(reshape(counted, Shape(split)), axes);
+  return div(sums, with_last_axes(cast(windows.counts, x.dtype()), shape.rank() - axis - 1));
 }
 
 // Equal windows if the sizes divide those of x; empty otherwise.
@@ -43,27 +105,7 @@ std::vector<Pooling> equal_windows(Value x, std::span<const int64_t> sizes) {
   return pools;
 }
 
-template <class Pool, class Reduce>
-Value adaptive_pool(std::string_view op, Value x, std::span<const int64_t> sizes, const Pool& pool,
-                    const Reduce& reduce) {
-  check_sizes(op, x, sizes);
-  if (const std::vector<Pooling> pools = equal_windows(x, sizes); !pools.empty()) return pool(x, pools);
-  for (size_t i = 0; i < sizes.size(); ++i) x = pool_axis(x, static_cast<int64_t>(2 + i), sizes[i], reduce);
-  return x;
-}
-
 // ---- interpolation -------------------------------------------------------------------------------------------------
-
-// Elements `index` (size) i64 of an axis.
-Value take(Value x, int axis, Value index) {
-  const int64_t size = index.shape()[0];
-  Shape along;
-  std::array<int64_t, Shape::kMaxRank> sizes{};
-  std::fill_n(sizes.begin(), x.shape().rank(), 1);
-  sizes[static_cast<size_t>(axis)] = size;
-  along = Shape(std::span(sizes).first(static_cast<size_t>(x.shape().rank())));
-  return gather(x, axis, expand(reshape(index, along), x.shape().with(axis, size)));
-}
 
 // Elements of an axis of n for each of the `size` elements that are made of it, in f32 as in PyTorch: its rounding
 // decides which element is the nearest. `factor`: of UpsampleOptions, or 0 for size / n.
@@ -111,24 +153,36 @@ Value linear_axis(Value x, int axis, int64_t size, bool align_corners, double fa
   at = clamp(at, 0.0, static_cast<double>(n - 1));
   const Value low = cast(at, DType::kI64);
   const Value high = minimum(add(low, 1.0), full_like(low, static_cast<double>(n - 1)));
-  Value part = cast(sub(at, cast(low, DType::kF64)), x.dtype());
-  for (int after = axis + 1; after < x.shape().rank(); ++after) part = unsqueeze(part, part.shape().rank());
+  const Value part = with_last_axes(cast(sub(at, cast(low, DType::kF64)), x.dtype()), x.shape().rank() - axis - 1);
   const Value from_low = take(x, axis, low), from_high = take(x, axis, high);
   return add(from_low, mul(sub(from_high, from_low), part));
 }
 
 }  // namespace
 
+// 16-bit floats are summed in f32 and rounded once.
 Value adaptive_avg_pool(Value x, std::span<const int64_t> sizes) {
-  return adaptive_pool(
-      "adaptive_avg_pool", x, sizes, [](Value v, std::span<const Pooling> pools) { return avg_pool(v, pools); },
-      [](Value v, std::span<const int64_t> axes, bool keep) { return mean(v, axes, keep); });
+  check_sizes("adaptive_avg_pool", x, sizes);
+  if (const std::vector<Pooling> pools = equal_windows(x, sizes); !pools.empty()) return avg_pool(x, pools);
+  Value mean = summable(x);
+  for (size_t i = 0; i < sizes.size(); ++i) mean = mean_of_windows(mean, static_cast<int>(2 + i), sizes[i]);
+  return cast(mean, x.dtype());
 }
 
 Value adaptive_max_pool(Value x, std::span<const int64_t> sizes) {
-  return adaptive_pool(
-      "adaptive_max_pool", x, sizes, [](Value v, std::span<const Pooling> pools) { return max_pool(v, pools); },
-      [](Value v, std::span<const int64_t> axes, bool keep) { return reduce_max(v, axes, keep); });
+  check_sizes("adaptive_max_pool", x, sizes);
+  if (const std::vector<Pooling> pools = equal_windows(x, sizes); !pools.empty()) return max_pool(x, pools);
+  std::vector<Pooling> pools;
+  Value repeats;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int axis = static_cast<int>(2 + i);
+    const Windows windows = covering_windows(*x.program, x.shape()[axis], sizes[i]);
+    x = take_windows(x, axis, windows);
+    const Value along = repeats_along(axis, x.shape().rank(), windows);
+    repeats = repeats ? binary(Op::kOr, repeats, along) : along;
+    pools.push_back({.size = windows.longest, .stride = windows.longest});
+  }
+  return max_pool(without(x, repeats, -std::numeric_limits<double>::infinity()), pools);
 }
 
 // 16-bit floats are interpolated in f32 and rounded once.

@@ -38,6 +38,11 @@ Program with_constants(const Program& program, std::span<const std::optional<dou
 // every element-wise node has an operand in memory.
 Program legalise(const Program& program);
 
+// For Programs whose element-wise ops are fused: readers of a cast from 16-bit floats to f32 get one of their own if a
+// kernel comes between. Otherwise the f32 values, or what readers near the cast make of them, would stay in memory from
+// the forward to the backward pass.
+Program repeat_casts(const Program& program);
+
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.
 Program optimise(const Program& program);
 

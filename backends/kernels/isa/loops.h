@@ -159,6 +159,23 @@ struct WindowLoops {
   void (*largest_at)(T* best, int32_t* at, const T* x, int64_t stride, int64_t n, int32_t element);
   void (*add)(T* sums, const T* x, int64_t stride, int64_t n);       // sums[i] += x[i · stride]
   void (*add_to)(T* x, int64_t stride, const T* values, int64_t n);  // x[i · stride] += values[i]
+
+  // Windows of 2 × 2 elements that follow each other, y (rows, cols). A row of x has x_stride elements, at least 2
+  // cols. y = the largest of each window.
+  void (*largest_of_four)(T* y, const T* x, int64_t x_stride, int64_t rows, int64_t cols);
+  // Writes grad_y to the first of the largest elements of its window, or to the last NaN, and 0 to the others.
+  void (*spread_to_largest_of_four)(T* grad_x, const T* x, const T* grad_y, int64_t x_stride, int64_t rows,
+                                    int64_t cols);
+};
+
+// Sums of channels, of rows of `cols` elements: adds the sum of each row to sums[row]. Terms are computed in T, and
+// added in f64 in an order that depends on cols only.
+template <class T>
+struct ChannelLoops {
+  void (*add_values)(double* sums, const T* a, int64_t rows, int64_t cols);
+  void (*add_squares)(double* sums, const T* x, const T* means, int64_t rows, int64_t cols);  // (x − mean)²
+  // a (x − mean)
+  void (*add_products)(double* sums, const T* a, const T* x, const T* means, int64_t rows, int64_t cols);
 };
 
 // C = A B for a block of C. Strides are in elements; rows of C are contiguous.
@@ -208,6 +225,8 @@ struct Loops {
   const AttentionLoops<double>& attention_f64;
   const WindowLoops<float>& windows_f32;
   const WindowLoops<double>& windows_f64;
+  const ChannelLoops<float>& channels_f32;
+  const ChannelLoops<double>& channels_f64;
   const TransposeLoops& transpose;
   RandomLoops random;
 };

@@ -19,6 +19,8 @@ namespace runner::backends {
   const AttentionLoops<double>& attention_loops_f64(); \
   const WindowLoops<float>& window_loops_f32();        \
   const WindowLoops<double>& window_loops_f64();       \
+  const ChannelLoops<float>& channel_loops_f32();      \
+  const ChannelLoops<double>& channel_loops_f64();     \
   const TransposeLoops& transpose_loops();             \
   RandomLoops random_loops();                          \
   }
@@ -36,7 +38,8 @@ namespace {
   Loops {                                                                                                         \
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),    \
         isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::attention_loops_f32(), isa::attention_loops_f64(), \
-        isa::window_loops_f32(), isa::window_loops_f64(), isa::transpose_loops(), isa::random_loops()             \
+        isa::window_loops_f32(), isa::window_loops_f64(), isa::channel_loops_f32(), isa::channel_loops_f64(),     \
+        isa::transpose_loops(), isa::random_loops()                                                               \
   }
 
 bool supported(Isa isa) {

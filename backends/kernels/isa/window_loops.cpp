@@ -1,4 +1,8 @@
 // Rows of windows: maxima and sums.
+
+#include <cstring>
+#include <utility>
+
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/vector_math.h"
 
@@ -48,8 +52,97 @@ void add_to(T* x, int64_t stride, const T* values, int64_t n) {
   for_strided(stride, n, [&](int64_t i, int64_t at_x) { x[at_x] += values[i]; });
 }
 
+// Calls body.template operator()<n>(i) for pieces of n elements from i on, n = 16, 8, 4 and 1: rows of windows are
+// often shorter than a vector.
+template <class Body>
+RUNNER_INLINE void for_short_pieces(int64_t n, const Body& body) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body.template operator()<16>(i);
+  if (i + 8 <= n) body.template operator()<8>(i), i += 8;
+  if (i + 4 <= n) body.template operator()<4>(i), i += 4;
+  for (; i < n; ++i) body.template operator()<1>(i);
+}
+
+// 2 n elements of a row as those at even and those at odd positions.
+template <class T, int n>
+struct Halves {
+  typedef T Vector __attribute__((vector_size(n * sizeof(T))));
+  Vector even, odd;
+};
+
+template <class T, int n, int... i>
+RUNNER_INLINE void load(Halves<T, n>& halves, const T* x, std::integer_sequence<int, i...>) {
+  typename Halves<T, n>::Vector parts[2];
+  std::memcpy(parts, x, sizeof parts);
+  halves.even = __builtin_shufflevector(parts[0], parts[1], (2 * i)...);
+  halves.odd = __builtin_shufflevector(parts[0], parts[1], (2 * i + 1)...);
+}
+template <class T, int n>
+RUNNER_INLINE void load(Halves<T, n>& halves, const T* x) {
+  load(halves, x, std::make_integer_sequence<int, n>());
+}
+
+template <class T, int n, int... i>
+RUNNER_INLINE void store(const Halves<T, n>& halves, T* x, std::integer_sequence<int, i...>) {
+  typename Halves<T, n>::Vector parts[2];
+  parts[0] = __builtin_shufflevector(halves.even, halves.odd, (i / 2 + i % 2 * n)...);
+  parts[1] = __builtin_shufflevector(halves.even, halves.odd, ((n + i) / 2 + (n + i) % 2 * n)...);
+  std::memcpy(x, parts, sizeof parts);
+}
+template <class T, int n>
+RUNNER_INLINE void store(const Halves<T, n>& halves, T* x) {
+  store(halves, x, std::make_integer_sequence<int, n>());
+}
+
+// best = value where it is larger or NaN; `taken`: where.
+template <class Vector, class Mask>
+RUNNER_INLINE void take_better(Vector& best, const Vector& value, Mask& taken) {
+  taken = (value > best) | (value != value);
+  best = taken ? value : best;
+}
+
 template <class T>
-constexpr WindowLoops<T> kTable = {largest<T>, largest_at<T>, add<T>, add_to<T>};
+void largest_of_four(T* y, const T* x, int64_t x_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row, y += cols, x += 2 * x_stride)
+    for_short_pieces(cols, [&]<int n>(int64_t first) {
+      Halves<T, n> top, bottom;
+      load(top, x + 2 * first);
+      load(bottom, x + 2 * first + x_stride);
+      auto best = top.even;
+      auto taken = best > best;
+      take_better(best, top.odd, taken);
+      take_better(best, bottom.even, taken);
+      take_better(best, bottom.odd, taken);
+      std::memcpy(y + first, &best, sizeof best);
+    });
+}
+
+template <class T>
+void spread_to_largest_of_four(T* grad_x, const T* x, const T* grad_y, int64_t x_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row, grad_y += cols, x += 2 * x_stride, grad_x += 2 * x_stride)
+    for_short_pieces(cols, [&]<int n>(int64_t first) {
+      Halves<T, n> top, bottom;
+      load(top, x + 2 * first);
+      load(bottom, x + 2 * first + x_stride);
+      auto best = top.even;
+      auto second = best > best, third = second, fourth = second;
+      take_better(best, top.odd, second);
+      take_better(best, bottom.even, third);
+      take_better(best, bottom.odd, fourth);
+      typename Halves<T, n>::Vector grad, zero{};
+      std::memcpy(&grad, grad_y + first, sizeof grad);
+      top.even = second | third | fourth ? zero : grad;
+      top.odd = second & ~(third | fourth) ? grad : zero;
+      bottom.even = third & ~fourth ? grad : zero;
+      bottom.odd = fourth ? grad : zero;
+      store(top, grad_x + 2 * first);
+      store(bottom, grad_x + 2 * first + x_stride);
+    });
+}
+
+template <class T>
+constexpr WindowLoops<T> kTable = {largest<T>, largest_at<T>,      add<T>,
+                                   add_to<T>,  largest_of_four<T>, spread_to_largest_of_four<T>};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
+#include "backends/runtime/kernel_times.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
@@ -104,7 +105,8 @@ Trainer::~Trainer() {
   const PlanUse use = plan_use();
   if (backends::debug_level() >= backends::kDebugPlans)
     backends::debug_print(fmt::format("-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n",
-                                      use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
+                                      use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed) +
+                          backends::take_kernel_times());
 }
 
 LostGradient Trainer::lost_gradient() const {
