@@ -124,7 +124,7 @@ void run(benchmark::State& state, const Kernel& kernel, std::span<const TensorTy
   for (const TensorType& type : results) out.push_back(buffers.add(type)), bytes += static_cast<double>(type.bytes());
   const KernelArguments arguments{in, out, buffers.add(kernel.scratch_bytes + 64), pool_of(threads)};
   double best = 1e9;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const auto start = std::chrono::steady_clock::now();
     kernel.run(kernel.params.get(), arguments);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -326,7 +326,7 @@ BENCHMARK(op)->Apply(op_arguments)->UseManualTime()->MinTime(0.02);
 // Cost of parallel_for when the workers are awake. Argument: threads.
 void hand_off(benchmark::State& state) {
   WorkerPool& pool = pool_of(static_cast<int>(state.range(0)));
-  for (auto _ : state) pool.parallel_for(state.range(0), [](int64_t chunk) { benchmark::DoNotOptimize(chunk); });
+  while (state.KeepRunning()) pool.parallel_for(state.range(0), [](int64_t chunk) { benchmark::DoNotOptimize(chunk); });
 }
 BENCHMARK(hand_off)->Arg(2);
 

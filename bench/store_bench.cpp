@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::atoi(argv[1]) : 10'000;
   const auto points = static_cast<int64_t>(argc > 2 ? std::atof(argv[2]) : 1e7);
   std::string folder = (fs::temp_directory_path() / "runner_bench_XXXXXX").string();
-  if (runs <= 0 || points < 2 * kMetrics * kSteps || mkdtemp(folder.data()) == nullptr) return 2;
+  if (runs <= 0 || points < int64_t{2} * kMetrics * kSteps || mkdtemp(folder.data()) == nullptr) return 2;
   std::printf("%-46s %10s %-12s %-14s %s\n", "", "", "", "goal", "peer or floor");
   const fs::path runner = fs::absolute(argv[0]).parent_path() / "runner";
   for (const int count : {runs, 10 * runs}) measure_lists(folder, runner, count);

@@ -38,7 +38,7 @@ std::optional<fs::path> find_near(const fs::path& store, const fs::path& old) {
   constexpr int kFolders = 3;
   fs::path folder = fs::absolute(store).parent_path();
   for (int i = 0; i < kFolders && folder.has_relative_path(); ++i, folder = folder.parent_path())
-    if (const auto found = find_below(folder, old)) return found;
+    if (auto found = find_below(folder, old)) return found;
   return std::nullopt;
 }
 
@@ -98,7 +98,8 @@ FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,
   const fs::path folder = fs::absolute(store).parent_path();
   bool has_moved = false;
   for (const auto& [key, origin] : json::members_of(origins)) {
-    if (std::ranges::any_of(overrides, [&](const std::string& each) { return replaces(each, key); })) continue;
+    if (std::ranges::any_of(overrides, [&, &of = key](const std::string& each) { return replaces(each, of); }))
+      continue;
     const fs::path written = json::text_of(json::member(origin, "written"));
     const Json::json_pointer at = pointer_to(key);
     if (written.empty() || written.is_absolute() || has_secret(written.string()) || !resolved.contains(at) ||

@@ -81,7 +81,7 @@ store::StateInfo best_state(const store::RunDetails& run, std::string_view text)
 std::filesystem::path store_path(const Options& options) {
   const char* const variable = std::getenv("RUNNER_DB");
   const char* const otherwise = variable != nullptr && *variable != '\0' ? variable : "runner.db";
-  const std::filesystem::path path = options.db.empty() ? otherwise : options.db.c_str();
+  std::filesystem::path path = options.db.empty() ? otherwise : options.db.c_str();
   formats::remember_used_file(path, formats::FileRole::kStore);
   return path;
 }

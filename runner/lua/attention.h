@@ -1,7 +1,7 @@
 // Attention in Lua: nn.scaled_dot_product_attention, and the arguments of modules that compute attention.
 #pragma once
 
-#include "backends/ir/program.h"
+#include "runner/lua/recording.h"
 #include "runner/model/transformer.h"
 
 struct lua_State;

@@ -24,7 +24,6 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Op;
 using backends::ScalarUse;
-using backends::Shape;
 using nn::Autocast;
 
 // ---- operators -----------------------------------------------------------------------------------------------------

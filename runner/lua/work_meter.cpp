@@ -109,7 +109,7 @@ void WorkMeter::look(lua_State* state) {
   next_look_ = kAlways;
   lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
   if (end_) {
-    lua_pushlstring(state, end_->data(), end_->size());
+    lua_pushlstring(state, end_->data(), end_->size());  // NOLINT(clang-analyzer-cplusplus.InnerPointer): copies it
     lua_error(state);
   }
   if (!over_.empty()) {

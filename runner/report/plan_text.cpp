@@ -54,7 +54,7 @@ std::string batches_text(const data::DataPlan& plan) {
 // The global batch size, and that of each process. Example: "50 samples, up to 13 for each of 4 processes".
 std::string batch_text(const data::DataPlan& plan) {
   const data::PlanSpec& spec = plan.spec();
-  const std::string all = count_text(plan.global_batch_size(), "sample");
+  std::string all = count_text(plan.global_batch_size(), "sample");
   if (spec.processes == 1) return all;
   const bool even = !spec.split_batches || spec.batch_size % spec.processes == 0;
   const int64_t each = spec.split_batches ? (spec.batch_size + spec.processes - 1) / spec.processes : spec.batch_size;
@@ -293,7 +293,7 @@ std::string plan_text(const train::Session& session, const PlanForecast& forecas
   facts.add("run", run_text(session));
   if (const auto time = predicted_time(session, forecast)) facts.add("predicted time", device_time_text(*time));
   facts.add("learning rate", rate_text(rates_of(session)));
-  const std::string text = facts.render() + rate_plot(session, plot_width(width), color);
+  std::string text = facts.render() + rate_plot(session, plot_width(width), color);
   if (!forecast.graphs) return text;
   return text + forecast_text(*forecast.graphs, train::generation_of(session.recipe), width, color);
 }

@@ -234,9 +234,11 @@ std::vector<double> round_ticks(const Scale& scale) {
   const double span = scale.high - scale.low;
   if (scale.log) {
     const double stride = std::max(1.0, std::ceil(span / (2 * kSteps)));
-    for (double power = std::floor(scale.low); power <= scale.high; power += stride)
+    const double lowest = std::floor(scale.low);
+    const auto strides = static_cast<int64_t>((scale.high - lowest) / stride);
+    for (int64_t i = 0; i <= strides; ++i)
       for (const double digit : {1.0, 2.0, 5.0})
-        if (digit == 1 || span <= kShortDecades) add(digit * std::pow(10.0, power));
+        if (digit == 1 || span <= kShortDecades) add(digit * std::pow(10.0, lowest + static_cast<double>(i) * stride));
   } else {
     const double power = std::pow(10.0, std::floor(std::log10(span / kSteps)));
     const double digits = span / kSteps / power;

@@ -52,7 +52,7 @@ class FilesInFolder {
   }
 
   fs::path write(const std::string& name, std::string_view text) {
-    const fs::path file = folder_ / name;
+    fs::path file = folder_ / name;
     created_.add(file);
     formats::write_file(file, text, formats::kind_of(text));
     return file;

@@ -54,11 +54,12 @@ FoundGraph find_graph(std::span<const store::DeviceReport> reports, const std::s
 }
 
 const std::string& text_of(const store::GraphRow& graph, bool hlo) {
+  const auto* const texts = graph.texts.get();
   RUN_CHECK(
-      graph.texts != nullptr, ErrorKind::kNotFound,
+      texts != nullptr, ErrorKind::kNotFound,
       "the texts of graph {} were not kept: a run with many graphs keeps those of the first and of the newest graphs",
       graph.key);
-  return hlo ? graph.texts->hlo : graph.texts->ir;
+  return hlo ? texts->hlo : texts->ir;
 }
 
 int graphs(const GraphsOptions& options, report::Output& out) {

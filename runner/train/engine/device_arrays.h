@@ -50,7 +50,7 @@ class DeviceArrays {
   // This rank's shard, if the ranks update weights together. Without symmetric memory it updates all of its own copy.
   const std::optional<Shard>& shard() const { return shard_; }
   // Whether the ranks share one copy of weights and slots.
-  bool are_shared() const { return shard_ && ranks_->has_symmetric_memory(); }
+  bool are_shared() const { return shard_ && ranks_ != nullptr && ranks_->has_symmetric_memory(); }
   // Where the step that adds up gradients finds them, unless reducer() has added them up.
   SumSource sum_source() const;
   // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
