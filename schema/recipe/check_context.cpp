@@ -62,7 +62,7 @@ std::string_view CheckContext::variant(const std::string& section, std::span<con
     found.push_back(path);
     chosen = &variant;
   }
-  if (found.size() != 1) {
+  if (chosen == nullptr || found.size() != 1) {
     if (found.empty() && complete)
       fault(ErrorId::kMissingKey, section, fmt::format("{} has none of {}", section, join_or(keys)));
     if (found.size() > 1)
