@@ -232,7 +232,7 @@ Value upsample(Value x, std::span<const int64_t> sizes, const UpsampleOptions& o
 Value channel_sum(Value a);
 Value channel_sum_of_squares(Value x, Value mean);
 Value channel_sum_of_products(Value a, Value x, Value mean);
-// (x − mean) · scale + bias for x (B, C, …) of f32 or f64; the others are (C). bias: optional.
+// (x − mean) · scale + bias for x (B, C, …); the others are (C) of the same float dtype. bias: optional.
 Value batch_norm(Value x, Value mean, Value scale, Value bias = {});
 
 Value softmax(Value x, int64_t axis = -1);

@@ -92,7 +92,7 @@ memory::dims dims_of(const Plane& plane, int64_t first, int64_t second, int64_t 
 struct ConvDescs {
   std::array<memory::desc, 3> plain, any;
 };
-// `s`: of a piece; `channels`: of one group of x, of which the piece may be a part.
+// `s`: the shape of a piece. `channels`: the channels of one group of x; a piece may have fewer.
 ConvDescs descs_of(Op op, const ConvShape& s, int64_t samples, int64_t channels) {
   memory::dims dims[3] = {dims_of(s.plane, samples, s.groups * s.in, &PlaneAxis::size),
                           {s.out, s.in, s.plane.h.window.size, s.plane.w.window.size},

@@ -53,7 +53,7 @@ void create_folder(const std::filesystem::path& folder);
 // Writes a new file. Throws Error(kUsage) if `path` exists.
 void write_new_file(const std::filesystem::path& path, std::string_view contents);
 
-// New files and folders of which all are needed. Unless keep() is called, the destructor removes them.
+// New files and folders that are needed together. Unless keep() is called, the destructor removes them.
 class NewFiles {
  public:
   NewFiles() = default;

@@ -71,7 +71,7 @@ TEST_F(FusionTest, NodesMoveWithTheNodesThatOnlyLeadToThem) {
   EXPECT_FALSE(are_together(a, last));
 }
 
-// A kernel must not read a view of what it writes: other threads write other rows.
+// A kernel must not read a view of its own result: other threads write other rows.
 TEST_F(FusionTest, NodesStayIfTheirReaderAlsoReadsAViewOfThem) {
   const Shape shape{512, 256};
   const Value x = input(DType::kF32, shape);

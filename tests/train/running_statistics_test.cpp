@@ -400,7 +400,7 @@ TEST_F(RunningStatistics, ThatLeaveOutAllBatchesAreReported) {
   EXPECT_EQ(model.warnings(), std::vector<std::string>{text(4)});
 }
 
-// A state whose statistics nobody can have computed is refused.
+// A state with impossible statistics is refused.
 TEST_F(RunningStatistics, ThatAreImpossibleAreRefused) {
   final_state({.overrides = {"train.epochs=1"}});
   const schema::Recipe recipe = recipe_of(kMlp);
