@@ -22,6 +22,10 @@ std::optional<TracedGraphs> traced_graphs_of(const EngineParts& parts) {
   return compares ? std::make_optional<TracedGraphs>(scalar_rules_of(recipe)) : std::nullopt;
 }
 
+GraphSubject subject_of(const StepKind& kind) {
+  return {kind.training, kind.shape.batch, kind.shape.length, kind.shape.counted.has_value()};
+}
+
 }  // namespace
 
 Steps::Steps(const EngineParts& parts) : parts_(parts), traced_graphs_(traced_graphs_of(parts)) {}
@@ -57,8 +61,8 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> unowned(std::shared_ptr<void>(), &held.trace->recorded.program);
-  traced_graphs_->add({kind.training, kind.shape.batch, kind.shape.length}, known_place(batch, kind.training), unowned,
-                      recorded_->results(), recorded_->host.traced);
+  traced_graphs_->add(subject_of(kind), known_place(batch, kind.training), unowned, recorded_->results(),
+                      recorded_->host.traced);
 }
 
 // Records into the recording that the submission in flight does not read.
@@ -120,8 +124,8 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
     return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
-    traced_graphs_->add({kind.training, kind.shape.batch, kind.shape.length}, known_place(batch, kind.training),
-                        parts_.executor.cache().newest_recorded(), recorded_->results(), recorded_->host.traced);
+    traced_graphs_->add(subject_of(kind), known_place(batch, kind.training), parts_.executor.cache().newest_recorded(),
+                        recorded_->results(), recorded_->host.traced);
   return made;
 }
 

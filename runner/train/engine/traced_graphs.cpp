@@ -27,12 +27,19 @@ using backends::TracedScalar;
 using backends::ValueId;
 using backends::tpu::ScalarRules;
 
+// Which graph of a rank: the subject, and how many graphs of it came before.
+struct GraphKey {
+  GraphSubject subject;
+  int64_t before;
+  bool operator==(const GraphKey&) const = default;
+};
+
 // Identity of a graph as sent to other ranks.
 struct Traced {
-  GraphSubject subject;
+  GraphKey key;
   uint64_t digest;
 
-  bool differs(const Traced& other) const { return subject == other.subject && digest != other.digest; }
+  bool differs(const Traced& other) const { return key == other.key && digest != other.digest; }
 };
 
 // The nodes that roots depend on, renumbered, with the scalars that are part of the graph. Other nodes may differ,
@@ -123,6 +130,10 @@ class LiveNodes {
   std::vector<ValueId> of_others_;  // by ValueId: itself, or what other ranks have where only rank 0 adds to a sum
   std::map<backends::Origin, Number> numbers_of_host_;  // by origin
 };
+
+std::string bytes_of(const std::vector<Traced>& traced) {
+  return {reinterpret_cast<const char*>(traced.data()), traced.size() * sizeof(Traced)};
+}
 
 std::vector<Traced> traced_in(const std::string& text) {
   std::vector<Traced> traced(text.size() / sizeof(Traced));
@@ -224,37 +235,41 @@ std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
   throw error;
 }
 
-// Returns the first rank whose graph `i` differs from that of another; none if all agree.
-std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>& all, size_t i) {
-  for (size_t rank = 0; rank < all.size(); ++rank)
-    if (std::ranges::any_of(all, [&](const auto& other) { return other[i].differs(all[rank][i]); })) return rank;
+// Returns the key of the first graph that differs from that of another rank; none if all agree. `all`: by rank.
+std::optional<GraphKey> first_that_differs(const std::vector<std::vector<Traced>>& all) {
+  for (const std::vector<Traced>& graphs : all)
+    for (const Traced& graph : graphs)
+      for (const std::vector<Traced>& others : all)
+        if (std::ranges::any_of(others, [&](const Traced& other) { return other.differs(graph); })) return graph.key;
   return std::nullopt;
 }
 
 }  // namespace
 
 void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
+  const std::vector<Graph> graphs = std::exchange(graphs_, {});
   const auto live_nodes = [this](const Graph& graph) {
     return LiveNodes(*graph.program, graph.roots, graph.numbers, graph.of_rank_0, rules_);
   };
-  std::string mine;
-  for (const Graph& graph : graphs_) {
-    const Traced traced{graph.subject, live_nodes(graph).digest()};
-    mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
+  std::vector<Traced> mine;
+  for (const Graph& graph : graphs) {
+    const int64_t before =
+        std::ranges::count_if(mine, [&](const Traced& other) { return other.key.subject == graph.subject; });
+    mine.push_back({{graph.subject, before}, live_nodes(graph).digest()});
   }
   std::vector<std::vector<Traced>> all;
-  for (const std::string& text : ranks.gather_objects(mine, site)) all.push_back(traced_in(text));
-  const std::vector<Graph> graphs = std::exchange(graphs_, {});
-  for (size_t i = 0; std::ranges::all_of(all, [&](const auto& traced) { return i < traced.size(); }); ++i) {
-    const std::optional<size_t> differs = first_that_differs(all, i);
-    if (!differs) continue;
-    const std::string mine_in_full = packed_nodes(*graphs[i].program, live_nodes(graphs[i]));
-    const std::vector<std::string> texts = ranks.gather_objects(mine_in_full, site);
-    std::vector<RankNodes> nodes;
-    for (size_t rank = 0; rank < texts.size(); ++rank)
-      if (all[rank][i].subject == all[*differs][i].subject) nodes.push_back({rank, nodes_of(texts[rank])});
-    throw_difference(nodes, site.step, graphs[i].place);
-  }
+  for (const std::string& text : ranks.gather_objects(bytes_of(mine), site)) all.push_back(traced_in(text));
+  const std::optional<GraphKey> differs = first_that_differs(all);
+  if (!differs) return;
+  const auto i = static_cast<size_t>(std::ranges::find(mine, *differs, &Traced::key) - mine.begin());
+  const bool has_it = i < mine.size();
+  const std::string in_full = has_it ? packed_nodes(*graphs[i].program, live_nodes(graphs[i])) : "";
+  std::vector<RankNodes> nodes;
+  const std::vector<std::string> texts = ranks.gather_objects(in_full, site);
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (std::ranges::find(all[rank], *differs, &Traced::key) != all[rank].end())
+      nodes.push_back({rank, nodes_of(texts[rank])});
+  throw_difference(nodes, site.step, has_it ? graphs[i].place : std::nullopt);
 }
 
 }  // namespace runner::train

@@ -25,7 +25,8 @@ namespace runner::train {
 struct GraphSubject {
   int64_t training = true;  // else evaluation or prediction
   int64_t batch = 0;
-  int64_t length = 0;  // as in data::BatchShape
+  int64_t length = 0;              // as in data::BatchShape
+  int64_t counts_samples = false;  // whether the graph leaves padding out of statistics (StepShape::counted)
   bool operator==(const GraphSubject&) const = default;
 };
 
@@ -43,9 +44,10 @@ class TracedGraphs {
         {subject, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
 
-  // Compares the graphs in order and clears them. Collective. Only graphs with equal subjects are compared: a device
-  // would pad smaller batches, and some ranks may have compiled a training step before an evaluation at the start.
-  // Graphs that not all ranks have are not compared. Throws Error(kRun) if two differ.
+  // Compares the first graphs of a subject on all ranks, their second graphs and so on, and clears them. Collective.
+  // Graphs of different subjects are not compared: a device would pad smaller batches. Ranks may compile different
+  // steps in advance, so a graph is compared only with those of the ranks that have it. Throws Error(kRun) if two
+  // differ.
   void compare(backends::ProcessGroup& ranks, const backends::Site& site);
 
  private:
