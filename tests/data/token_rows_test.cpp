@@ -226,7 +226,7 @@ TEST_F(TokenRowsTest, FaultsNameTheLine) {
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"x\": \"a\", \"label\": 0}\n{\"x\": \"a\", \"label\": 0, \"x\": \"b\"}\n"),
             "f:2: the object has the member 'x' twice; remove one");
   EXPECT_EQ(
-      message(DataFormat::kJsonl, std::string("{\"x\": \"a\0\"}\n", 13)),
+      message(DataFormat::kJsonl, std::string("{\"x\": \"a\0\"}\n", 12)),
       "f:1: byte 8 of the line is NUL (0x00): the file is damaged, or is UTF-16 text that must be saved as UTF-8");
   EXPECT_EQ(message(DataFormat::kJsonl, "{\"y\": \"a\", \"label\": 0}\n"),
             "f:1: the object has no member 'x'; did you mean 'y'?");

@@ -58,6 +58,7 @@ TEST(Norms, MatchPyTorch) {
     std::vector<Doubles> expected;
     Value x, y;
     const std::vector<Golden> batches = item["batches"].items();
+    ASSERT_FALSE(batches.empty());
     for (size_t i = 0; i < batches.size(); ++i) {
       const GoldenTensor batch = batches[i].tensor();
       x = recording.input({DType::kF32, batch.shape}, batch.values);

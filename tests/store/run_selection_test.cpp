@@ -119,10 +119,10 @@ TEST_F(Selections, AnswerAsRecorded) {
       continue;
     }
     const size_t arrow = line.rfind(" -> ");
-    const std::string question = line.substr(0, arrow), found = answer(question);
-    updated += question + " -> " + found + '\n';
+    const std::string question = line.substr(0, arrow), answered = question + " -> " + answer(question);
+    updated += answered + '\n';
     if (!support::should_update()) {
-      EXPECT_EQ(line, question + " -> " + found);
+      EXPECT_EQ(line, answered);
     }
   }
   if (support::should_update()) write_file(file, updated);
