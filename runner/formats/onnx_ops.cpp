@@ -371,7 +371,8 @@ constexpr OnnxRule kCrossEntropy = kNotInForward, kCrossEntropyGrad = kNotInForw
                    kRandomNormal = kNotInForward, kAllReduce = kNotInForward, kLabelRank = kNotInForward,
                    kAttentionGrad = kNotInForward, kRmsNormGradX = kNotInForward, kRmsNormGradWeight = kNotInForward,
                    kConvGradW = kNotInForward, kChannelSum = kNotInForward, kMaxPoolGrad = kNotInForward,
-                   kWindowSumGrad = kNotInForward;
+                   kWindowSumGrad = kNotInForward, kGeluSlope = kNotInForward, kGeluTanhSlope = kNotInForward,
+                   kSiluSlope = kNotInForward;
 
 }  // namespace onnx_rules
 

@@ -136,8 +136,8 @@ TEST(GpuLink, CopiesRunAtTheHostLinkRate) {
 // ---- measured trainings --------------------------------------------------------------------------------------------
 
 // BERT-large on one A100, as NVIDIA measured its PyTorch examples (pytorch:20.06-py3 with 40 GB, 21.11-py3 with 80 GB;
-// sequences per second). NVIDIA's version fuses gelu with its bias, norms, and masks with softmax, which is most of the
-// remaining work at half precision; one launch per op takes up to 1.2 times as long.
+// sequences per second). No kernel reaches its roofline, so the prediction should be shorter. But NVIDIA's version
+// fuses gelu with its bias, norms, and masks with softmax, which is most of the remaining work at half precision.
 TEST(GpuBertLarge, PredictionMatchesMeasurement) {
   struct Measured {
     GpuProduct model;
@@ -163,8 +163,8 @@ TEST(GpuBertLarge, PredictionMatchesMeasurement) {
     for (const Launch& launch : launches_of(plan, {.model = run.model, .allow_tf32 = true}))
       predicted += launch.duration;
     const double ratio = to_seconds(predicted) * run.sequences / static_cast<double>(run.batch);
-    EXPECT_GT(ratio, 0.85) << run.batch << " of " << run.length;
-    EXPECT_LT(ratio, run.dtype == DType::kF32 ? 1.1 : 1.2) << run.batch << " of " << run.length;
+    EXPECT_GT(ratio, run.dtype == DType::kF32 ? 0.75 : 0.9) << run.batch << " of " << run.length;
+    EXPECT_LT(ratio, 1.1) << run.batch << " of " << run.length;
   }
 }
 

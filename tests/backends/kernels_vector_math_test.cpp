@@ -26,6 +26,23 @@ Real silu(Real x) {
   return x * sigmoid(x);
 }
 
+Real gelu_slope(Real x) {
+  const Real density = std::exp(-x * x / 2) * 0.39894228040143267794L;
+  return std::erfc(-x * 0.70710678118654752440L) / 2 + (density == 0 ? 0 : x * density);
+}
+// σ(u) + x σ(u) σ(−u) du/dx
+Real slope(Real x, Real u, Real du) {
+  const Real both = sigmoid(u) * sigmoid(-u);
+  return sigmoid(u) + (both == 0 ? 0 : x * both * du);
+}
+Real gelu_tanh_slope(Real x) {
+  constexpr Real kRoot = 1.59576912160573071176L, kCubic = 0.044715L;
+  return slope(x, kRoot * (x + kCubic * x * x * x), kRoot * (1 + 3 * kCubic * x * x));
+}
+Real silu_slope(Real x) {
+  return slope(x, x, 1);
+}
+
 struct Function {
   const char* name;
   float (*fast)(float);
@@ -72,7 +89,34 @@ TEST(VectorMath, DenseSamplesOfF32AreWithinTheirBound) {
   for (const Function& function : kFunctions) {
     for (uint64_t bits = 0; bits < 1ull << 32; bits += 40009)
       expect_bound(function, vm::from_bits(static_cast<uint32_t>(bits)));
-    for (float x = -20; x < 20; x += 0.00171f) expect_bound(function, x);
+    for (int i = 0; i < 40'000; ++i) expect_bound(function, 0.001f * static_cast<float>(i - 20'000));
+  }
+}
+
+// Slopes cross zero, so their errors are bounded in units of 2⁻²³, one ulp of 1.
+TEST(VectorMath, SlopesAreWithinTheirBound) {
+  struct Slope {
+    const char* name;
+    float (*fast)(float);
+    Real (*exact)(Real);
+    double bound;
+  };
+  const Slope slopes[] = {{"gelu_slope", [](float x) { return vm::gelu_slope(x); }, gelu_slope, 2},
+                          {"gelu_tanh_slope", [](float x) { return vm::gelu_tanh_slope(x); }, gelu_tanh_slope, 2},
+                          {"silu_slope", [](float x) { return vm::silu_slope(x); }, silu_slope, 2}};
+  for (const Slope& slope : slopes) {
+    const auto check = [&](float x) {
+      const float got = slope.fast(x);
+      if (std::isnan(x)) {
+        ASSERT_TRUE(std::isnan(got)) << slope.name;
+        return;
+      }
+      ASSERT_LE(std::fabs(got - slope.exact(x)) * 0x1p23L, slope.bound) << slope.name << "(" << x << ")";
+    };
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 40009) check(vm::from_bits(static_cast<uint32_t>(bits)));
+    for (int i = 0; i < 40'000; ++i) check(0.001f * static_cast<float>(i - 20'000));
+    check(vm::kInf);
+    check(-vm::kInf);
   }
 }
 

@@ -72,6 +72,9 @@ class Table {
                         {"gelu", ops::gelu},
                         {"gelu_tanh", ops::gelu_tanh},
                         {"silu", ops::silu},
+                        {"gelu_slope", [](Value x) { return ops::unary(Op::kGeluSlope, x); }},
+                        {"gelu_tanh_slope", [](Value x) { return ops::unary(Op::kGeluTanhSlope, x); }},
+                        {"silu_slope", [](Value x) { return ops::unary(Op::kSiluSlope, x); }},
                         {"softplus", ops::softplus},
                         {"log_sigmoid", ops::log_sigmoid},
                         {"is_finite", ops::is_finite}};

@@ -71,32 +71,39 @@ constexpr OpDef kErf = float_function(FunctionDef{
 
 namespace {
 
-// d/dx x Φ(x) = Φ(x) + x φ(x), φ the normal density.
-void gelu_gradient(Value y, Value grad, Grads grads) {
-  const Value x = operand(y, 0);
-  const Value cdf = ops::mul(ops::add(ops::erf(ops::mul(x, std::numbers::sqrt2 / 2)), 1.0), 0.5);
+// The slopes are ops, which compute in f32 and round once.
+template <Op slope>
+void gradient_by_slope(Value y, Value grad, Grads grads) {
+  grads[0] = ops::mul(grad, ops::unary(slope, operand(y, 0)));
+}
+
+// d/dx (Φ(x) + x φ(x)) = φ(x) (2 − x²), φ the normal density.
+void gelu_slope_gradient(Value y, Value grad, Grads grads) {
+  const Value x = operand(y, 0), x2 = ops::mul(x, x);
   const double normal = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-  const Value pdf = ops::mul(ops::exp(ops::mul(ops::mul(x, x), -0.5)), normal);
-  grads[0] = ops::mul(grad, ops::add(cdf, ops::mul(x, pdf)));
+  const Value density = ops::mul(ops::exp(ops::mul(x2, -0.5)), normal);
+  grads[0] = ops::mul(grad, ops::mul(density, ops::sub(2.0, x2)));
 }
 
-// With u = √(2/π) (x + 0.044715 x³), t = tanh u: (1 + t)/2 + x/2 (1 − t²) √(2/π) (1 + 3·0.044715 x²).
-void gelu_tanh_gradient(Value y, Value grad, Grads grads) {
-  const Value x = operand(y, 0);
-  const double root = std::sqrt(2 * std::numbers::inv_pi);
-  const Value x2 = ops::mul(x, x);
-  const Value u = ops::mul(ops::mul(x, ops::add(ops::mul(x2, 0.044715), 1.0)), root);
-  const Value t = ops::tanh(u);
-  const Value du = ops::mul(ops::add(ops::mul(x2, 3 * 0.044715), 1.0), root);
-  const Value slope = ops::mul(ops::mul(x, 0.5), ops::mul(ops::sub(1.0, ops::mul(t, t)), du));
-  grads[0] = ops::mul(grad, ops::add(ops::mul(ops::add(t, 1.0), 0.5), slope));
+// With s = σ(u(x)): d²/dx² x s = s (1 − s) (2u' + x ((1 − 2s) u'² + u'')).
+Value curvature(Value x, Value u, Value du, Value du2) {
+  const Value s = ops::sigmoid(u), rest = ops::sub(1.0, s);
+  const Value inner = ops::add(ops::mul(ops::sub(rest, s), ops::mul(du, du)), du2);
+  return ops::mul(ops::mul(s, rest), ops::add(ops::mul(du, 2.0), ops::mul(x, inner)));
 }
 
-// d/dx x σ(x) = σ (1 + x (1 − σ)).
-void silu_gradient(Value y, Value grad, Grads grads) {
+// u = √(8/π) (x + 0.044715 x³).
+void gelu_tanh_slope_gradient(Value y, Value grad, Grads grads) {
+  const double root = std::sqrt(8 * std::numbers::inv_pi), cubic = 0.044715;
+  const Value x = operand(y, 0), x2 = ops::mul(x, x);
+  const Value u = ops::mul(ops::mul(x, ops::add(ops::mul(x2, cubic), 1.0)), root);
+  const Value du = ops::mul(ops::add(ops::mul(x2, 3 * cubic), 1.0), root);
+  grads[0] = ops::mul(grad, curvature(x, u, du, ops::mul(x, 6 * cubic * root)));
+}
+
+void silu_slope_gradient(Value y, Value grad, Grads grads) {
   const Value x = operand(y, 0);
-  const Value s = ops::sigmoid(x);
-  grads[0] = ops::mul(grad, ops::mul(s, ops::add(ops::mul(x, ops::sub(1.0, s)), 1.0)));
+  grads[0] = ops::mul(grad, curvature(x, x, ops::full_like(x, 1.0), zeros_like(x)));
 }
 
 }  // namespace
@@ -111,23 +118,44 @@ constexpr OpDef kRelu = float_function(FunctionDef{
 
 // x · Φ(x), Φ the normal distribution function: 0.5 · x · (1 + erf(x · √½)).
 constexpr OpDef kGelu = float_function(FunctionDef{
-    .gradient = gelu_gradient,
+    .gradient = gradient_by_slope<Op::kGeluSlope>,
     .xla_count = xla_count<kOneTranscendental.plus(4)>,
     .xla = xla_names("aten::gelu", kCustomCall),
 });
 
 // 0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x · x · x))).
 constexpr OpDef kGeluTanh = float_function(FunctionDef{
-    .gradient = gelu_tanh_gradient,
+    .gradient = gradient_by_slope<Op::kGeluTanhSlope>,
     .xla_count = xla_count<kOneTranscendental.plus(8)>,
     .xla = xla_names("aten::gelu", kCustomCall),
 });
 
 // x · σ(x).
 constexpr OpDef kSilu = float_function(FunctionDef{
-    .gradient = silu_gradient,
+    .gradient = gradient_by_slope<Op::kSiluSlope>,
     .xla_count = xla_count<kOneTranscendental.plus(1)>,
     .xla = xla_names("aten::silu", kCustomCall),
+});
+
+// Φ(x) + x φ(x), φ the normal density.
+constexpr OpDef kGeluSlope = float_function(FunctionDef{
+    .gradient = gelu_slope_gradient,
+    .xla_count = xla_count<XlaRates{.flops = 8, .transcendentals = 2}>,
+    .xla = xla_names("aten::gelu_backward", kCustomCall),
+});
+
+// With s = σ(u), u = √(8/π) (x + 0.044715 x³): s + x s (1 − s) u'.
+constexpr OpDef kGeluTanhSlope = float_function(FunctionDef{
+    .gradient = gelu_tanh_slope_gradient,
+    .xla_count = xla_count<kOneTranscendental.plus(14)>,
+    .xla = xla_names("aten::gelu_backward", kCustomCall),
+});
+
+// σ(x) (1 + x (1 − σ(x))).
+constexpr OpDef kSiluSlope = float_function(FunctionDef{
+    .gradient = silu_slope_gradient,
+    .xla_count = xla_count<kOneTranscendental.plus(4)>,
+    .xla = xla_names("aten::silu_backward", kCustomCall),
 });
 
 }  // namespace runner::backends::op_defs

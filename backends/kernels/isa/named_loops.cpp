@@ -139,14 +139,8 @@ constexpr NamedLoop kNamed[] = {
     RUNNER_NAMED("from_bf16", "(bf16) r1 = cast r0 -> r1"),
     RUNNER_NAMED("gelu_mul", "(f32, f32) r2 = gelu r0; r3 = mul r2 r1 -> r3"),
     RUNNER_NAMED("gelu", "(f32) r1 = gelu r0 -> r1"),
-    RUNNER_NAMED("gelu_grad",
-                 "(f32, f32, const, const, const, const, const) r7 = mul r0 r2; r8 = erf r7; r9 = add r8 r3; r10 = mul r9 r4; "
-                 "r11 = mul r0 r0; r12 = mul r11 r5; r13 = exp r12; r14 = mul r13 r6; r15 = mul r0 r14; r16 = add r10 r15; "
-                 "r17 = mul r1 r16 -> r17"),
-    RUNNER_NAMED("gelu_dropout_grad",
-                 "(f32, f32, f32, const, const, const, const, const) r8 = mul r0 r1; r9 = mul r2 r3; r10 = erf r9; "
-                 "r11 = add r10 r4; r12 = mul r11 r5; r13 = mul r2 r2; r14 = mul r13 r6; r15 = exp r14; r16 = mul r15 r7; "
-                 "r17 = mul r2 r16; r18 = add r12 r17; r19 = mul r8 r18 -> r19"),
+    RUNNER_NAMED("gelu_grad", "(f32, f32) r2 = gelu_slope r0; r3 = mul r1 r2 -> r3"),
+    RUNNER_NAMED("gelu_dropout_grad", "(f32, f32, f32) r3 = mul r0 r1; r4 = gelu_slope r2; r5 = mul r3 r4 -> r5"),
     RUNNER_NAMED("add_bf16", "(bf16, bf16) r2 = add:bf16 r0 r1 -> r2"),
     RUNNER_NAMED("mul_bf16", "(bf16, bf16) r2 = mul:bf16 r0 r1 -> r2"),
     RUNNER_NAMED("add_add_bf16", "(bf16, bf16, bf16) r3 = add:bf16 r0 r1; r4 = add:bf16 r3 r2 -> r4"),
@@ -160,27 +154,13 @@ constexpr NamedLoop kNamed[] = {
                  "(f32, f32, f32, const) r4 = add r0 r1; r5 = gt:bool r2 r3; r6 = where r5 r4 r3 -> r6"),
     RUNNER_NAMED("relu_grad_of_sum_bf16",
                  "(bf16, bf16, bf16, const) r4 = add:bf16 r0 r1; r5 = gt:bool r2 r3; r6 = where:bf16 r5 r4 r3 -> r6"),
-    RUNNER_NAMED("bias_gelu_and_slope",
-                 "(f32, f32, const, const, const, const, const) r7 = add r0 r1; r8 = gelu r7; r9 = mul r7 r2; r10 = "
-                 "erf r9; r11 = add r10 r3; r12 = mul r11 r4; r13 = mul r7 r7; r14 = mul r13 r5; r15 = exp r14; r16 "
-                 "= mul r15 r6; r17 = mul r7 r16; r18 = add r12 r17 -> r8, r18"),
+    RUNNER_NAMED("bias_gelu_and_slope", "(f32, f32) r2 = add r0 r1; r3 = gelu r2; r4 = gelu_slope r2 -> r3, r4"),
     RUNNER_NAMED("bias_gelu_and_slope_bf16",
-                 "(bf16, bf16, const, const, const, const, const) r7 = add:bf16 r0 r1; r8 = gelu:bf16 r7; r9 = "
-                 "mul:bf16 r7 r2; r10 = erf:bf16 r9; r11 = add:bf16 r10 r3; r12 = mul:bf16 r11 r4; r13 = mul:bf16 r7 "
-                 "r7; r14 = mul:bf16 r13 r5; r15 = exp:bf16 r14; r16 = mul:bf16 r15 r6; r17 = mul:bf16 r7 r16; r18 = "
-                 "add:bf16 r12 r17 -> r8, r18"),
+                 "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu:bf16 r2; r4 = gelu_slope:bf16 r2 -> r3, r4"),
     RUNNER_NAMED("bias_gelu_tanh_and_slope",
-                 "(f32, f32, const, const, const, const, const) r7 = add r0 r1; r8 = gelu_tanh r7; r9 = mul r7 r7; "
-                 "r10 = mul r9 r2; r11 = add r10 r3; r12 = mul r7 r11; r13 = mul r12 r4; r14 = tanh r13; r15 = mul "
-                 "r9 r5; r16 = add r15 r3; r17 = mul r16 r4; r18 = mul r14 r14; r19 = sub r3 r18; r20 = mul r19 r17; "
-                 "r21 = mul r7 r6; r22 = mul r21 r20; r23 = add r14 r3; r24 = mul r23 r6; r25 = add r24 r22 -> r8, "
-                 "r25"),
+                 "(f32, f32) r2 = add r0 r1; r3 = gelu_tanh r2; r4 = gelu_tanh_slope r2 -> r3, r4"),
     RUNNER_NAMED("bias_gelu_tanh_and_slope_bf16",
-                 "(bf16, bf16, const, const, const, const, const) r7 = add:bf16 r0 r1; r8 = gelu_tanh:bf16 r7; r9 = "
-                 "mul:bf16 r7 r7; r10 = mul:bf16 r9 r2; r11 = add:bf16 r10 r3; r12 = mul:bf16 r7 r11; r13 = mul:bf16 "
-                 "r12 r4; r14 = tanh:bf16 r13; r15 = mul:bf16 r9 r5; r16 = add:bf16 r15 r3; r17 = mul:bf16 r16 r4; "
-                 "r18 = mul:bf16 r14 r14; r19 = sub:bf16 r3 r18; r20 = mul:bf16 r19 r17; r21 = mul:bf16 r7 r6; r22 = "
-                 "mul:bf16 r21 r20; r23 = add:bf16 r14 r3; r24 = mul:bf16 r23 r6; r25 = add:bf16 r24 r22 -> r8, r25"),
+                 "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu_tanh:bf16 r2; r4 = gelu_tanh_slope:bf16 r2 -> r3, r4"),
     // Channels: a bias, or batch normalisation, with what follows or precedes it.
     RUNNER_NAMED("channel_bias_relu", "(f32, f32.) r2 = add r0 r1; r3 = relu r2 -> r3"),
     RUNNER_NAMED("channel_bias_relu_bf16", "(bf16, bf16.) r2 = add:bf16 r0 r1; r3 = relu:bf16 r2 -> r3"),

@@ -75,7 +75,9 @@ class Generator {
     return find([](Value v) { return v.dtype() == DType::kBool; });
   }
   Value any_value() {
-    return find([](Value) { return true; });
+    const Value value = find([](Value) { return true; });
+    RUN_ASSERT(value);
+    return value;
   }
 
   static bool broadcasts(const Shape& a, const Shape& b) {
@@ -142,7 +144,8 @@ class Generator {
 
   void unary() {
     const Op op = one_of({Op::kExp, Op::kLog, Op::kLog1p, Op::kSqrt, Op::kRsqrt, Op::kTanh, Op::kSigmoid, Op::kErf,
-                          Op::kRelu, Op::kGelu, Op::kGeluTanh, Op::kSilu, Op::kIsFinite});
+                          Op::kRelu, Op::kGelu, Op::kGeluTanh, Op::kSilu, Op::kGeluSlope, Op::kGeluTanhSlope,
+                          Op::kSiluSlope, Op::kIsFinite});
     if (const Value x = any_float()) keep(ops::unary(op, x));
   }
   void sign_like() {
