@@ -284,9 +284,7 @@ template <class T>
 void add_parts(const Attention& a, const KernelArguments& arguments, T* sums, int64_t head, int64_t side) {
   const int64_t elems = a.head_elems();
   T* const sum = sums + (head * a.parts * 2 + side) * elems;
-  constexpr Compute kCompute = std::is_same_v<T, double> ? Compute::kF64 : Compute::kF32;
-  const auto add = loops().eltwise.apply[static_cast<size_t>(Op::kAdd)][static_cast<size_t>(kCompute)];
-  for (int64_t part = 1; part < a.parts; ++part) add(sum, sum, sum + part * 2 * elems, nullptr, elems);
+  for (int64_t part = 1; part < a.parts; ++part) add_elements(sum, sum + part * 2 * elems, elems);
   const int64_t at = a.q_elems() + side * a.k_elems() + head * elems;
   store_elements(arguments.results[0], a.dtype, at, sum, elems);
 }

@@ -1,9 +1,9 @@
 // Convolution with oneDNN, in its own layouts of activations and weights.
 //
-// Results of samples: each is converted to oneDNN's layout, convolved and converted back while it is in the cache. If
-// there are few samples, the channels of their results are cut into pieces. The gradient of the weights is a sum over
-// samples, which are cut into parts, and these into steps of so many samples that adding up the results of the steps
-// takes little time.
+// Results of samples: each is converted to oneDNN's layout, convolved and converted back while it is in the cache;
+// small ones in steps of several samples. If there are few samples, the channels of their results are cut into pieces.
+// The gradient of the weights is a sum over samples, which are cut into parts, and these into steps of so many samples
+// that adding up the results of the steps takes little time.
 
 #include <algorithm>
 #include <string_view>
@@ -26,6 +26,7 @@ using dnnl::memory;
 struct Conversion {
   memory::desc from, to;
   dnnl::reorder primitive;
+  int64_t block = 0;  // channels of a block, if our own loops convert
 };
 
 enum ConvTensor : size_t { kX, kW, kY };
@@ -62,8 +63,8 @@ struct DnnlConv {
   Op op;
   ConvShape shape;              // of a piece
   int64_t pieces;               // of the channels of the result of a sample
-  std::vector<ConvStep> steps;  // of one piece; or the second is what is left of a part
-  int64_t parts, chunks;        // of the samples; parts: whose gradients of the weights are added up
+  std::vector<ConvStep> steps;  // of several samples; the second is for those that are left of a part
+  int64_t parts, chunks;        // of the samples; the gradients of the weights of the parts are added up
   std::shared_ptr<OneDnnCalls<ConvCalls>> calls = std::make_shared<OneDnnCalls<ConvCalls>>();
 
   // Of the step that takes most: layouts may pad channels.
@@ -120,6 +121,14 @@ template <class PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& desc) {
   const std::string_view name = desc.impl_info_str();
   return name.starts_with("jit") || name.starts_with("brg");
+}
+
+// Channels of a block of `blocked`, if its channels are in whole blocks: 16 or 8 of them are contiguous.
+int64_t block_of(const memory::desc& plain, const memory::desc& blocked) {
+  if (plain.data_type() != blocked.data_type()) return 0;
+  for (const auto& [block, tag] : {std::pair{16, memory::format_tag::aBcd16b}, {8, memory::format_tag::aBcd8b}})
+    if (plain.dims()[1] % block == 0 && blocked == memory::desc(plain.dims(), plain.data_type(), tag)) return block;
+  return 0;
 }
 
 // Unset if oneDNN has only slow implementations.
@@ -179,7 +188,9 @@ std::optional<ConvStep> make_step(Op op, const ConvShape& s, int64_t samples, in
     user.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::reorder::primitive_desc pd(onednn_engine(), from, onednn_engine(), to, user);
     if (pd.scratchpad_desc().get_size() > 0) return std::nullopt;
-    step.conversions[tensor] = {from, to, dnnl::reorder(pd)};
+    const bool is_ours_faster = tensor != kW && (tensor == result || s.dtype == DType::kBf16);
+    const int64_t block = is_ours_faster ? block_of(step.plain[tensor], step.taken[tensor]) : 0;
+    step.conversions[tensor] = {from, to, dnnl::reorder(pd), block};
   }
   return step;
 }
@@ -230,15 +241,16 @@ class ConvChunk {
     give(conv_.steps[0], call, kW, arguments_.results[0]);
   }
 
-  // A piece of a sample of y or of the gradient of x. The weights have been converted.
-  void compute(int64_t unit) {
-    const ConvStep& step = conv_.steps[0];
-    ConvCall& call = calls_.steps[0];
+  // A piece of a sample, or some samples, of y or of the gradient of x. The weights have been converted.
+  void compute(IndexRange<int64_t> units) {
+    const size_t index = units.size() == conv_.steps[0].samples ? 0 : 1;
+    const ConvStep& step = conv_.steps[index];
+    ConvCall& call = calls_.steps[index];
     const ConvTensor to = result_of(conv_.op), from = to == kY ? kX : kY;
-    const int64_t piece = unit % conv_.pieces, sample = unit / conv_.pieces;
-    take(step, call, from, operand_at(0, step, from, conv_.shape.groups > 1 ? unit : sample));
+    const int64_t piece = units.begin % conv_.pieces, sample = units.begin / conv_.pieces;
+    take(step, call, from, operand_at(0, step, from, conv_.shape.groups > 1 ? units.begin : sample));
     point(call.taken[kW], step.converts(kW) ? weights_room(piece) : plain_weights(piece));
-    std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(unit);
+    std::byte* const result = arguments_.results[0] + sample_bytes(step, to) * static_cast<size_t>(units.begin);
     point(call.taken[to], step.converts(to) ? room_[to] : result);
     run(step, call);
     if (step.converts(to)) give(step, call, to, result);
@@ -257,8 +269,8 @@ class ConvChunk {
       point(call.taken[kW], target);
       run(step, call);
       if (!is_first)
-        window_loops<float>().add(sums, reinterpret_cast<const float*>(target), 1,
-                                  static_cast<int64_t>(step.taken[kW].get_size() / sizeof(float)));
+        add_elements(sums, reinterpret_cast<const float*>(target),
+                     static_cast<int64_t>(step.taken[kW].get_size() / sizeof(float)));
       first += step.samples;
     }
   }
@@ -295,8 +307,25 @@ class ConvChunk {
   }
 
   void convert(const ConvStep& step, const memory& from, const memory& to, ConvTensor tensor) {
+    if (const int64_t block = step.conversions[tensor].block; block > 0) {
+      const auto* const source = static_cast<const std::byte*>(from.get_data_handle());
+      auto* const target = static_cast<std::byte*>(to.get_data_handle());
+      return convert_blocks(step, tensor, block, source, target);
+    }
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
     execute(step.conversions[tensor].primitive, calls_.stream, args, name_of(conv_.op));
+  }
+
+  // A block of channels is a matrix: (block, elements of the plane), transposed in oneDNN's layout.
+  void convert_blocks(const ConvStep& step, ConvTensor tensor, int64_t block, const std::byte* from, std::byte* to) {
+    const memory::dims dims = step.plain[tensor].dims();
+    const int64_t elems = dims[2] * dims[3], blocks = dims[0] * dims[1] / block;
+    const bool is_f32 = step.plain[tensor].data_type() == memory::data_type::f32;
+    const auto transpose = is_f32 ? loops().transpose.bytes_4 : loops().transpose.bytes_2;
+    const size_t bytes = static_cast<size_t>(block * elems) * (is_f32 ? 4 : 2);
+    const bool to_plain = tensor == result_of(conv_.op);
+    const int64_t rows = to_plain ? elems : block, cols = to_plain ? block : elems;
+    for (int64_t i = 0; i < blocks; ++i, from += bytes, to += bytes) transpose(to, rows, from, cols, rows, cols);
   }
 
   void run(const ConvStep& step, ConvCall& call) {
@@ -329,8 +358,10 @@ void run_samples(const DnnlConv& conv, const KernelArguments& arguments) {
   arguments.pool.parallel_for(conv.chunks, [&](int64_t chunk) {
     use_one_openmp_thread();
     ConvChunk worker(conv, (*calls)[static_cast<size_t>(chunk)], arguments, chunk);
-    const IndexRange<int64_t> units = part_of(conv.shape.batch * conv.pieces, chunk, conv.chunks);
-    for (int64_t unit = units.begin; unit < units.end; ++unit) worker.compute(unit);
+    const int64_t units = conv.shape.batch * conv.pieces, each = conv.steps[0].samples;
+    const IndexRange<int64_t> steps = part_of(ceil_div(units, each), chunk, conv.chunks);
+    for (int64_t step = steps.begin; step < steps.end; ++step)
+      worker.compute({step * each, std::min((step + 1) * each, units)});
   });
 }
 
@@ -379,33 +410,49 @@ int64_t parts_of_samples(const ConvShape& s) {
   return std::min({kLeastConvUnits, fitting, s.batch});
 }
 
-// Samples of a step: so many that adding its sums takes about a twentieth of its time.
-int64_t samples_of_step(const ConvShape& s, int64_t part) {
+// Sizes in samples of the steps of a gradient of weights: so many samples that adding its sums takes about a twentieth
+// of the time, and what is left of a part, sample by sample.
+std::vector<int64_t> steps_of_sums(const ConvShape& s, int64_t part) {
   constexpr int64_t kWindows = 1200;
-  return std::clamp<int64_t>(ceil_div(kWindows, s.plane.windows()), 1, part);
+  const int64_t step = std::clamp<int64_t>(ceil_div(kWindows, s.plane.windows()), 1, part);
+  return step > 1 ? std::vector<int64_t>{step, 1} : std::vector<int64_t>{1};
+}
+
+// Sizes in samples of the steps of other results: several small samples, and what is left of the batch.
+std::vector<int64_t> steps_of_samples(const ConvShape& s) {
+  constexpr int64_t kWindows = 256;
+  const int64_t step =
+      std::clamp<int64_t>(kWindows / s.plane.windows(), 1, std::max(s.batch / kLeastConvUnits, int64_t{1}));
+  return s.batch % step > 0 ? std::vector<int64_t>{step, s.batch % step} : std::vector<int64_t>{step};
+}
+
+// Steps of these sizes, which share the weights or add to the same sums. Unset if there are no fast ones.
+std::optional<std::vector<ConvStep>> make_steps(Op op, const ConvShape& s, const std::vector<int64_t>& sizes,
+                                                int64_t channels) {
+  std::vector<ConvStep> steps;
+  for (const int64_t size : sizes) {
+    std::optional<ConvStep> step = make_step(op, s, size, channels);
+    if (!step || (!steps.empty() && step->taken[kW] != steps[0].taken[kW])) return std::nullopt;
+    steps.push_back(std::move(*step));
+  }
+  return steps;
 }
 
 std::optional<DnnlConv> make_conv(Op op, const ConvShape& s) {
   DnnlConv conv{.op = op, .shape = s, .pieces = pieces_of(op, s), .steps = {}, .parts = 1, .chunks = 1};
   cut_channels(op, conv.shape) /= conv.pieces;
+  if (op == Op::kConvGradW) conv.parts = parts_of_samples(s);
+  const std::vector<int64_t> single{1};
+  const std::vector<int64_t> sizes = op == Op::kConvGradW ? steps_of_sums(s, s.batch / conv.parts)  // or one more
+                                     : conv.pieces > 1    ? single
+                                                          : steps_of_samples(s);
+  std::optional<std::vector<ConvStep>> steps = make_steps(op, conv.shape, sizes, s.in);
+  if (!steps && sizes != single) steps = make_steps(op, conv.shape, single, s.in);
+  if (!steps) return std::nullopt;
+  conv.steps = *std::move(steps);
   const double gflops = s.dtype == DType::kBf16 ? 200 : 100;
-  const double ns = 2 * s.products() / gflops;
-  std::vector<int64_t> sizes{1};
-  if (op == Op::kConvGradW) {
-    conv.parts = parts_of_samples(s);
-    // Parts have a size or one less.
-    const int64_t part = s.batch / conv.parts, step = samples_of_step(s, part);
-    sizes = {step};
-    if (step > 1) sizes.push_back(1);
-  }
-  conv.chunks = chunk_count(ns, op == Op::kConvGradW ? conv.parts : s.batch * conv.pieces);
-  for (const int64_t size : sizes) {
-    std::optional<ConvStep> step = make_step(op, conv.shape, size, s.in);
-    if (!step) return std::nullopt;
-    conv.steps.push_back(std::move(*step));
-  }
-  // The steps add to the same sums.
-  if (conv.steps.size() > 1 && conv.steps[0].taken[kW] != conv.steps[1].taken[kW]) return std::nullopt;
+  const int64_t units = op == Op::kConvGradW ? conv.parts : ceil_div(s.batch * conv.pieces, conv.steps[0].samples);
+  conv.chunks = chunk_count(2 * s.products() / gflops, units);
   return conv;
 }
 

@@ -86,6 +86,25 @@ void multiply_views(const MatrixView<T>& c, const MatrixView<const T>& a, const 
                               .add = add});
 }
 
+// x[i] += y[i] for floats or doubles.
+template <class T>
+void add_elements(T* x, const T* y, int64_t n) {
+  constexpr Compute kCompute = std::is_same_v<T, double> ? Compute::kF64 : Compute::kF32;
+  loops().eltwise.apply[static_cast<size_t>(Op::kAdd)][static_cast<size_t>(kCompute)](x, x, y, nullptr, n);
+}
+
+// Adds the sums of `parts` parts, `stride` elements apart, to those of the first, in order. Then calls finish(first, n)
+// for each piece of the `elems` elements.
+template <class T, class Finish>
+void add_parts(WorkerPool& pool, T* sums, int64_t parts, int64_t stride, int64_t elems, const Finish& finish) {
+  constexpr int64_t kPiece = 16 << 10;
+  pool.parallel_for(ceil_div(elems, kPiece), [&](int64_t piece) {
+    const int64_t first = piece * kPiece, n = std::min(kPiece, elems - first);
+    for (int64_t part = 1; part < parts; ++part) add_elements(sums + first, sums + part * stride + first, n);
+    finish(first, n);
+  });
+}
+
 // Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.
 int64_t chunk_count(double work_ns, int64_t pieces);
 

@@ -105,10 +105,11 @@ TEST(MatmulKernels, WideProductsMatchTheReference) {
       for (const bool tb : {false, true}) check(wide_product(batch, m, n, k, ta, tb));
 }
 
-// By rows or by columns, with tiles of one size or two, and with operands and results that tiles access through copies.
+// By rows, by columns or along the inner axis, with tiles of one size or two, and with operands and results that tiles
+// access through copies.
 TEST_P(Matmul, LargeProductsAreTiled) {
-  constexpr int64_t kSizes[][4] = {{0, 150, 200, 100}, {0, 20, 700, 200},  {0, 33, 700, 131},
-                                   {0, 200, 15, 1000}, {3, 129, 131, 127}, {2, 250, 90, 100}};
+  constexpr int64_t kSizes[][4] = {{0, 150, 200, 100}, {0, 20, 700, 200}, {0, 33, 700, 131}, {0, 200, 15, 1000},
+                                   {3, 129, 131, 127}, {2, 250, 90, 100}, {0, 96, 50, 2100}};
   for (const auto& [batch, m, n, k] : kSizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) check(product(batch, m, n, k, ta, tb, GetParam()));
