@@ -8,9 +8,9 @@
 The models are those of peers/workloads.py. Contenders alternate in rounds. The table shows medians; ratios are medians
 of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 dot peak)
 plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. All train on
-arrays in memory, reshuffled in each epoch. The time of runner is that of whole processes, from data to recorded metrics:
-the difference between a run of n steps and one of n / 4, per step, so that neither the start nor the final checkpoint
-counts. It is also compared with itself on other backends, with one rank.
+arrays in memory, reshuffled in each epoch. The time of runner is that of whole processes after their first step: the
+difference between a run of n steps and one of n / 4, per step, so that the final checkpoint does not count. It is also
+compared with itself on other backends, with one rank. CPU ms is the CPU time of a step on all cores.
 """
 import argparse
 import array
@@ -33,7 +33,7 @@ from workloads import WORKLOADS, flops, parameters  # noqa: E402
 
 
 def output_of(command, environment=None):
-    """Returns the last JSON document that a command prints, with the peak memory of its process as rss_mb."""
+    """Returns the last JSON document that a command prints, with the peak memory and the CPU time of its process."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         text = process.stdout.read()
@@ -42,7 +42,7 @@ def output_of(command, environment=None):
             errors.seek(0)
             sys.exit(f"{' '.join(command)} failed:\n{text}{errors.read()}")
     document = json.loads(text if text.startswith("{\n") else text.strip().splitlines()[-1])
-    return {**document, "rss_mb": usage.ru_maxrss / 1024}
+    return {**document, "rss_mb": usage.ru_maxrss / 1024, "cpu_seconds": usage.ru_utime + usage.ru_stime}
 
 
 def help_ms(runner, rounds=21):
@@ -112,9 +112,13 @@ def steps_for(seconds, run):
 
 
 def figures_of(peer, steps, run):
-    """Time per step, without start and end, which are subtracted with a run of a quarter of the steps."""
+    """Time per step. A run of a quarter of the steps is subtracted, so that the end does not count, nor for CPU time the
+    start."""
     short, whole = run(steps // 4), run(steps)
-    return {"peer": peer, "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
+    after_first = [document["seconds"] - document["first_step_seconds"] for document in (short, whole)]
+    more = steps - steps // 4
+    return {"peer": peer, "ms": (after_first[1] - after_first[0]) / more * 1e3,
+            "cpu_ms": (whole["cpu_seconds"] - short["cpu_seconds"]) / more * 1e3,
             "first_step_s": whole["first_step_seconds"], "rss_mb": whole["rss_mb"]}
 
 
@@ -141,9 +145,9 @@ def main():
     ap.add_argument("--seconds", type=float, default=3)
     options = ap.parse_args()
     print(f"runner --help: {help_ms(options.runner):.1f} ms")
-    print(f"{'workload':9}{'dtype':6}{'contender':24}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
+    print(f"{'workload':9}{'dtype':6}{'contender':24}{'ms/step':>9}{'CPU ms':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
     for row in rows(options):
-        print(f"{row['workload']:9}{row['dtype']:6}{row['peer']:24}{row['ms']:9.4f}{row['first_step_s']:14.3f}{row['rss_mb']:7.0f}"
+        print(f"{row['workload']:9}{row['dtype']:6}{row['peer']:24}{row['ms']:9.4f}{row['cpu_ms']:9.4f}{row['first_step_s']:14.3f}{row['rss_mb']:7.0f}"
               f"{row['of_runner']:10.2f}x{row['floor']:10.4f}{row['of_floor']:10.2f}", flush=True)
 
 

@@ -19,7 +19,7 @@ def measure(step, read, seconds=0.0, at_least=5):
     Runs until `seconds` have passed and `at_least` groups of ten steps (or slow steps) are done. Processes that step
     together must pass no time: all then take as many steps.
 
-    Returns a dictionary to print: median milliseconds per step over groups, seconds to the first loss.
+    Returns a dictionary to print: median milliseconds per step over groups, CPU time per step, seconds to the first loss.
     """
     read(step())
     first = since_start()
@@ -30,14 +30,16 @@ def measure(step, read, seconds=0.0, at_least=5):
     for _ in range(2 if is_slow else 18):
         read(step())
     size, groups, end = 1 if is_slow else 10, [], time.perf_counter() + seconds
+    cpu = time.process_time()
     while time.perf_counter() < end or len(groups) < at_least:
         t = time.perf_counter()
         for _ in range(size):
             loss = step()
         read(loss)
         groups.append((time.perf_counter() - t) / size * 1e3)
+    cpu = time.process_time() - cpu
     groups.sort()
-    return {"ms": groups[len(groups) // 2], "first_step_s": first}
+    return {"ms": groups[len(groups) // 2], "cpu_ms": cpu / (size * len(groups)) * 1e3, "first_step_s": first}
 
 
 def report(**figures):
