@@ -37,7 +37,7 @@ def bars(path, title, groups):
     write(path, left + width + 60, y + 10, parts)
 
 
-def curves(path, title, x_label, y_label, series):
+def curves(path, title, x_label, series):
     """Writes curves on logarithmic axes. `series`: {name: [(x, y), …]}."""
     points = [point for curve in series.values() for point in curve]
     xs, ys = ([math.log(point[axis]) for point in points] for axis in (0, 1))
@@ -47,7 +47,6 @@ def curves(path, title, x_label, y_label, series):
         up = (math.log(y) - min(ys)) / max(max(ys) - min(ys), 1e-9)
         return left + across * width, top + (1 - up) * height
     parts = [text(10, 22, title), *legend(list(series), 10, 44), text(left + width / 2, top + height + 38, x_label, "middle"),
-             text(10, top - 4, y_label),
              f'<path d="M{left} {top}V{top + height}H{left + width}" fill="none" stroke="#9ca3af"/>']
     for x in sorted({point[0] for point in points}):
         parts.append(text(place(x, points[0][1])[0], top + height + 17, f"{x:g}", "middle"))

@@ -80,9 +80,9 @@ def main():
         floor = lambda curve, flops: [(n, curve[0][1] * flops(n) / flops(curve[0][0])) for n, _ in curve]  # noqa: E731
         of_context = lambda n: flops_of_token(options.width, LAYERS, n)  # noqa: E731
         of_layers = lambda n: flops_of_token(options.width, n, 256)  # noqa: E731
-        curves(os.path.join(options.plots, "scaling-context.svg"), "Time of a token by context", "tokens of context",
-               "us", {"runner": by_context, "by flops": floor(by_context, of_context)})
-        curves(os.path.join(options.plots, "scaling-layers.svg"), "Time of a token by layers", "layers", "us",
+        curves(os.path.join(options.plots, "scaling-context.svg"), "Microseconds per token by context",
+               "tokens of context", {"runner": by_context, "by flops": floor(by_context, of_context)})
+        curves(os.path.join(options.plots, "scaling-layers.svg"), "Microseconds per token by layers", "layers",
                {"runner": by_layers, "by flops": floor(by_layers, of_layers)})
 
 

@@ -123,8 +123,11 @@ std::string to_string(const SlotOffset& place) {
 }  // namespace
 
 Plan build_plan(const Program& program, const PlanBuildOptions& options) {
-  Program made = legalise(options.optimise ? optimise(program) : dce(program));
-  if (options.fusion == Fusion::kAll) made = repeat_casts(made);
+  Program made = options.optimise ? optimise(program) : dce(program);
+  const bool fuses = options.fusion == Fusion::kAll;
+  if (fuses) made = join_pads(made);
+  made = legalise(made);
+  if (fuses) made = repeat_casts(made);
   return PlanBuilder(std::move(made), options, assign_offsets).run();
 }
 

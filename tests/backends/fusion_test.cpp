@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/exec/plan.h"
+#include "backends/ir/autograd.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/passes.h"
 #include "tests/backends/kernels_harness.h"
@@ -108,6 +109,51 @@ TEST_F(FusionTest, ReadersBeforeAKernelShareACast) {
   const Value sum = ops::add(ops::exp(wide), wide);
   returns(ops::matmul(sum, sum));
   EXPECT_EQ(repeat_casts(program_).size(), program_.size());
+}
+
+// ---- sums of pads --------------------------------------------------------------------------------------------------
+
+int count_of(const Program& program, Op op) {
+  int count = 0;
+  for (ValueId id = 0; id < program.size(); ++id) count += program.node(id).op == op;
+  return count;
+}
+
+TEST_F(FusionTest, PadsThatFillAnAxisAreJoined) {
+  const Value a = input(DType::kF32, {2, 3}), b = input(DType::kF32, {2, 4}), c = input(DType::kF32, {2, 1});
+  const Value padded[] = {ops::pad(ops::exp(a), 1, 4, 1), ops::pad(b, 1, 0, 4), ops::pad(c, 1, 7, 0)};
+  returns(ops::add(padded[0], ops::add(padded[1], padded[2])));
+  const Program joined = join_pads(program_);
+  EXPECT_EQ(verify(joined), "");
+  EXPECT_EQ(count_of(joined, Op::kConcat), 1);
+  EXPECT_EQ(count_of(joined, Op::kPad) + count_of(joined, Op::kAdd), 0);
+  std::vector<HostTensor> tensors;
+  for (const Value x : {a, b, c})
+    tensors.emplace_back(x.type(), [&](int64_t i) { return static_cast<double>(i) + 1 + x.id; });
+  EXPECT_EQ(run_plan_once(program_, tensors, {}, pool_of(1)).outputs,
+            run_plan_once(program_, tensors, {.fusion = Fusion::kNone}, pool_of(1)).outputs);
+}
+
+TEST_F(FusionTest, OtherSumsOfPadsStay) {
+  const Value a = input(DType::kF32, {2, 3}), square = input(DType::kF32, {3, 3}), whole = input(DType::kF32, {2, 6});
+  returns(ops::add(ops::pad(a, 1, 0, 3), ops::pad(a, 1, 2, 1)));  // they overlap
+  returns(ops::add(ops::pad(a, 1, 0, 4), ops::pad(a, 1, 4, 0)));  // a gap
+  returns(ops::add(ops::pad(a, 1, 0, 3), whole));                 // a term that is no pad
+  returns(ops::add(ops::pad(a, 1, 0, 3), ops::expand(ops::full_like(ops::sum(a), 0), Shape{2, 6})));
+  const int64_t both[] = {0, 1, 0, 3};
+  const ValueId of_two_axes = program_.record(Op::kPad, {{a.id}}, both);
+  returns(ops::add({&program_, of_two_axes}, ops::pad(square, 1, 3, 0)));
+  EXPECT_EQ(count_of(join_pads(program_), Op::kConcat), 0);
+}
+
+TEST_F(FusionTest, GradientsOfSlicesAreJoined) {
+  const Value x = input(DType::kF32, {4, 6});
+  Value sum = ops::sum(ops::exp(ops::slice(x, 1, 0, 2)));
+  sum = ops::add(sum, ops::add(ops::sum(ops::tanh(ops::slice(x, 1, 2, 4))), ops::sum(ops::slice(x, 1, 4, 6))));
+  for (const Value grad : differentiate(sum, ops::full_like(sum, 1.0), {&x, 1})) returns(grad);
+  const Program joined = join_pads(optimise(program_));
+  EXPECT_EQ(count_of(joined, Op::kConcat), 1);
+  EXPECT_EQ(count_of(joined, Op::kPad), 0);
 }
 
 }  // namespace

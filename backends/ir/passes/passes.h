@@ -43,6 +43,10 @@ Program legalise(const Program& program);
 // the forward to the backward pass.
 Program repeat_casts(const Program& program);
 
+// For Programs whose element-wise ops are fused: a sum of tensors padded with zeros that together fill an axis becomes
+// their concatenation. The gradients of slices are such sums. A −0 stays −0.
+Program join_pads(const Program& program);
+
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.
 Program optimise(const Program& program);
 
