@@ -21,7 +21,7 @@ def legend(names, x, y):
 
 
 def bars(path, title, groups):
-    """Writes horizontal bars. `groups`: {label: {contender: value}}; a number stands at the end of each bar."""
+    """Writes horizontal bars. `groups`: {label: {contender: value}}. The value is at the end of each bar."""
     names = list(dict.fromkeys(name for values in groups.values() for name in values))
     most = max(value for values in groups.values() for value in values.values())
     left, width, bar = 250, 430, 13

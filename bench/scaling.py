@@ -4,8 +4,8 @@
     bench/scaling.py --runner build/bin/runner [--threads 2] [--contexts 64,…,4096] [--layers 1,…,48] [--width 128]
                      [--seconds 2] [--plots FOLDER]
 
-The model is a GPT of 4 layers and a vocabulary of 65; each step has 4,096 tokens. The table shows microseconds per token,
-and these by the flops of its products: a curve that stays level grows as the mathematics does. Peak memory beside it.
+The model is a GPT with a vocabulary of 65; each step has 4,096 tokens. The first table has 4 layers, the second a context
+of 256. A level rate of GF/s means that time grows with the flops of the products. MB is the peak memory.
 """
 import argparse
 import functools
@@ -74,6 +74,10 @@ def main():
     ap.add_argument("--seconds", type=float, default=2)
     ap.add_argument("--plots", help="a folder for scaling-context.svg and scaling-layers.svg")
     options = ap.parse_args()
+    if any(n < 1 or TOKENS % n for n in options.contexts) or options.width % 64 or min(options.layers) < 1:
+        ap.error(f"a context must divide {TOKENS}, and the width must be a multiple of 64")
+    if options.plots:
+        os.makedirs(options.plots, exist_ok=True)
     by_context = compare(options, "context", [(n, LAYERS, n) for n in options.contexts])
     by_layers = compare(options, "layers", [(n, n, 256) for n in options.layers])
     if options.plots:

@@ -112,8 +112,8 @@ def steps_for(seconds, run):
 
 
 def figures_of(peer, steps, run):
-    """Time per step. A run of a quarter of the steps is subtracted, so that the end does not count, nor for CPU time the
-    start."""
+    """Time per step. Subtracts a run of a quarter of the steps. This removes the final checkpoint and, from the CPU time,
+    the start."""
     short, whole = run(steps // 4), run(steps)
     after_first = [document["seconds"] - document["first_step_seconds"] for document in (short, whole)]
     more = steps - steps // 4

@@ -27,7 +27,7 @@ namespace {
 
 using dnnl::memory;
 
-// A rectangle of C, or several whole matrices.
+// A rectangle of C, several whole matrices, or C over a part of the inner axis.
 struct Tile {
   int64_t first_batch, batch;
   int64_t first_row, rows;
@@ -52,7 +52,7 @@ using TileCalls = std::vector<TileCall>;
 
 struct DnnlMatmul {
   MatmulShape shape;
-  size_t element_bytes, result_bytes;  // size of an element of the operands, and of what a tile gives
+  size_t element_bytes, result_bytes;  // size of an element of the operands, and of a tile's result
   DType result;                        // dtype of C
   bool adds;                           // adds to the contents of C
   bool sums_parts;                     // tiles are parts of the inner axis, and give sums of f32

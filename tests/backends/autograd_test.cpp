@@ -2,6 +2,7 @@
 #include "backends/ir/autograd.h"
 
 #include <array>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -313,6 +314,30 @@ TEST(Autograd, SecondDerivatives) {
   const Value wrt[] = {x};
   const Value slope = differentiate(cube, ops::full_like(cube, 1.0), wrt)[0];
   check_gradients(m, ops::mul(slope, slope));  // d Σ (3x²)² = 36 x³
+}
+
+// Squares of large elements must not overflow where the derivative vanishes.
+TEST(Autograd, SecondDerivativesOfActivationsVanishForLargeElements) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  WorkerPool pool(1);
+  constexpr double kLarge[] = {40, -40, 300, -300, 60000, -60000, kInf, -kInf};
+  for (const DType dtype : {DType::kF16, DType::kBf16, DType::kF32, DType::kF64})
+    for (const auto activation : {ops::gelu, ops::gelu_tanh, ops::silu}) {
+      Program program;
+      const TensorType type{dtype, Shape{std::ssize(kLarge)}};
+      const Value x{&program, program.input(InputKind::kBatch, "x", type)};
+      const Value y = activation(x);
+      const Value slope = differentiate(y, ops::full_like(y, 1.0), {&x, 1})[0];
+      const Value curvature = differentiate(slope, ops::full_like(slope, 1.0), {&x, 1})[0];
+      program.output("slope", slope.id);
+      program.output("curvature", curvature.id);
+      const HostTensor tensor(type, [&](int64_t i) { return kLarge[i]; });
+      const Results results = run_plan_once(program, {tensor}, {}, pool);
+      for (int64_t i = 0; i < std::ssize(kLarge); ++i) {
+        EXPECT_NEAR(results.outputs[0][i], kLarge[i] > 0 ? 1 : 0, 1e-12) << y.type().to_string() << kLarge[i];
+        EXPECT_NEAR(results.outputs[1][i], 0, 1e-12) << y.type().to_string() << kLarge[i];
+      }
+    }
 }
 
 TEST(Autograd, NodesHaveTheLineOfTheForwardOp) {

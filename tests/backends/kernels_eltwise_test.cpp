@@ -112,7 +112,8 @@ TEST_P(EltwiseOps, UnaryMatchesTheReference) {
       const bool tail = op == Op::kGelu || op == Op::kGeluTanh || op == Op::kSilu;
       const bool crosses_zero = op == Op::kGeluSlope || op == Op::kGeluTanhSlope || op == Op::kSiluSlope;
       compare_group(single(op, GetParam(), shape, {GetParam()}), std::span(&x, 1), tail ? 64 : 4,
-                    std::string(name_of(op)), crosses_zero ? 4 * spacing(DType::kF32, 0.75) : 0);
+                    std::string(name_of(op)),
+                    crosses_zero ? 4 * spacing(GetParam() == DType::kF64 ? DType::kF64 : DType::kF32, 0.75) : 0);
     }
   }
 }

@@ -77,9 +77,14 @@ void gradient_by_slope(Value y, Value grad, Grads grads) {
   grads[0] = ops::mul(grad, ops::unary(slope, operand(y, 0)));
 }
 
+// Where the second derivatives vanish, x is limited, so that no square of it overflows.
+Value limited(Value x, double bound) {
+  return ops::clamp(x, -bound, bound);
+}
+
 // d/dx (Φ(x) + x φ(x)) = φ(x) (2 − x²), φ the normal density.
 void gelu_slope_gradient(Value y, Value grad, Grads grads) {
-  const Value x = operand(y, 0), x2 = ops::mul(x, x);
+  const Value x = limited(operand(y, 0), 20), x2 = ops::mul(x, x);
   const double normal = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
   const Value density = ops::mul(ops::exp(ops::mul(x2, -0.5)), normal);
   grads[0] = ops::mul(grad, ops::mul(density, ops::sub(2.0, x2)));
@@ -87,7 +92,7 @@ void gelu_slope_gradient(Value y, Value grad, Grads grads) {
 
 // With s = σ(u(x)): d²/dx² x s = s (1 − s) (2u' + x ((1 − 2s) u'² + u'')).
 Value curvature(Value x, Value u, Value du, Value du2) {
-  const Value s = ops::sigmoid(u), rest = ops::sub(1.0, s);
+  const Value s = ops::sigmoid(u), rest = ops::sigmoid(ops::neg(u));
   const Value inner = ops::add(ops::mul(ops::sub(rest, s), ops::mul(du, du)), du2);
   return ops::mul(ops::mul(s, rest), ops::add(ops::mul(du, 2.0), ops::mul(x, inner)));
 }
@@ -95,14 +100,14 @@ Value curvature(Value x, Value u, Value du, Value du2) {
 // u = √(8/π) (x + 0.044715 x³).
 void gelu_tanh_slope_gradient(Value y, Value grad, Grads grads) {
   const double root = std::sqrt(8 * std::numbers::inv_pi), cubic = 0.044715;
-  const Value x = operand(y, 0), x2 = ops::mul(x, x);
+  const Value x = limited(operand(y, 0), 10), x2 = ops::mul(x, x);
   const Value u = ops::mul(ops::mul(x, ops::add(ops::mul(x2, cubic), 1.0)), root);
   const Value du = ops::mul(ops::add(ops::mul(x2, 3 * cubic), 1.0), root);
   grads[0] = ops::mul(grad, curvature(x, u, du, ops::mul(x, 6 * cubic * root)));
 }
 
 void silu_slope_gradient(Value y, Value grad, Grads grads) {
-  const Value x = operand(y, 0);
+  const Value x = limited(operand(y, 0), y.dtype() == DType::kF64 ? 800 : 120);
   grads[0] = ops::mul(grad, curvature(x, x, ops::full_like(x, 1.0), zeros_like(x)));
 }
 

@@ -443,12 +443,6 @@ struct Scalar<Op::kSilu> : ScalarTraits<Registers::kFloats, kTranscendental> {
   RUNNER_INLINE double apply(double x) { return x / (1.0 + std::exp(-x)); }
 };
 
-// Beyond these sizes of x, the slopes are 0 or 1.
-template <class T>
-RUNNER_INLINE T bounded(T x, T bound) {
-  return x < -bound ? -bound : x > bound ? bound : x;
-}
-
 // With s = σ(u): s + x s (1 − s) du/dx.
 template <class T>
 RUNNER_INLINE T slope_by_sigmoid(T x, T u, T du) {
@@ -460,12 +454,12 @@ template <class T>
 RUNNER_INLINE T gelu_slope(T x) {
   const T half_square = x * x / 2;
   const T density = std::exp(-half_square) * static_cast<T>(0.39894228040143267794L);
-  return std::erfc(-x * static_cast<T>(0.70710678118654752440L)) / 2 + bounded(x, T{40}) * density;
+  return std::erfc(-x * static_cast<T>(0.70710678118654752440L)) / 2 + vm::bounded(x, T{40}) * density;
 }
 
 template <class T>
 RUNNER_INLINE T gelu_tanh_slope(T x) {
-  const T inner = bounded(x, T{40}), root = static_cast<T>(1.59576912160573071176L);
+  const T inner = vm::bounded(x, T{40}), root = static_cast<T>(1.59576912160573071176L);
   const T cubic = static_cast<T>(0.044715L) * (inner * inner);
   return slope_by_sigmoid(inner, root * (inner + cubic * inner), root * (1 + 3 * cubic));
 }
@@ -486,9 +480,9 @@ struct Scalar<Op::kGeluTanhSlope> : ScalarTraits<Registers::kFloats, kTranscende
 
 template <>
 struct Scalar<Op::kSiluSlope> : ScalarTraits<Registers::kFloats, kTranscendental> {
-  static Real reference(Real x) { return slope_by_sigmoid(bounded(x, Real{12000}), x, Real{1}); }
+  static Real reference(Real x) { return slope_by_sigmoid(vm::bounded(x, Real{12000}), x, Real{1}); }
   RUNNER_INLINE float apply(float x) { return vm::silu_slope(x); }
-  RUNNER_INLINE double apply(double x) { return slope_by_sigmoid(bounded(x, 800.0), x, 1.0); }
+  RUNNER_INLINE double apply(double x) { return slope_by_sigmoid(vm::bounded(x, 800.0), x, 1.0); }
 };
 
 // ---- by op ---------------------------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ using backends::TracedScalar;
 using backends::ValueId;
 using backends::tpu::ScalarRules;
 
-// Which graph of a rank: the subject, and how many graphs of it came before.
+// Which graph of a rank: the subject, and its number among the graphs of this subject, from 0 on.
 struct GraphKey {
   GraphSubject subject;
-  int64_t before;
+  int64_t ordinal;
   bool operator==(const GraphKey&) const = default;
 };
 
@@ -253,23 +253,23 @@ void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
   };
   std::vector<Traced> mine;
   for (const Graph& graph : graphs) {
-    const int64_t before =
+    const int64_t ordinal =
         std::ranges::count_if(mine, [&](const Traced& other) { return other.key.subject == graph.subject; });
-    mine.push_back({{graph.subject, before}, live_nodes(graph).digest()});
+    mine.push_back({{graph.subject, ordinal}, live_nodes(graph).digest()});
   }
   std::vector<std::vector<Traced>> all;
   for (const std::string& text : ranks.gather_objects(bytes_of(mine), site)) all.push_back(traced_in(text));
   const std::optional<GraphKey> differs = first_that_differs(all);
   if (!differs) return;
   const auto i = static_cast<size_t>(std::ranges::find(mine, *differs, &Traced::key) - mine.begin());
-  const bool has_it = i < mine.size();
-  const std::string in_full = has_it ? packed_nodes(*graphs[i].program, live_nodes(graphs[i])) : "";
+  const bool has_graph = i < mine.size();
+  const std::string in_full = has_graph ? packed_nodes(*graphs[i].program, live_nodes(graphs[i])) : "";
   std::vector<RankNodes> nodes;
   const std::vector<std::string> texts = ranks.gather_objects(in_full, site);
   for (size_t rank = 0; rank < texts.size(); ++rank)
     if (std::ranges::find(all[rank], *differs, &Traced::key) != all[rank].end())
       nodes.push_back({rank, nodes_of(texts[rank])});
-  throw_difference(nodes, site.step, has_it ? graphs[i].place : std::nullopt);
+  throw_difference(nodes, site.step, has_graph ? graphs[i].place : std::nullopt);
 }
 
 }  // namespace runner::train
