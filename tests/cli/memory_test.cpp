@@ -137,8 +137,11 @@ TEST(Memory, FailedAllocationsAreErrors) {
   grep 'please report\|internal error' error
 }
 )";
-  for (int64_t first = 1; first < total; first += first * 3 / 25 + 3)
-    script += fmt::format("try {0} {0}\ntry {0} 1000000000\n", first);
+  double from = 1;
+  while (from < static_cast<double>(total)) {
+    script += fmt::format("try {0} {0}\ntry {0} 1000000000\n", static_cast<int64_t>(from));
+    from = from * 1.12 + 3;
+  }
   EXPECT_EQ(run_command(script, folder.path()).out, "");
 }
 
