@@ -1,7 +1,6 @@
 // Convolutions: one file per implementation; convolution.cpp chooses.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 
 #include "backends/kernels/kernel.h"

@@ -428,17 +428,12 @@ std::vector<int64_t> steps_of_samples(const ConvShape& s) {
   return s.batch % step > 0 ? std::vector<int64_t>{step, s.batch % step} : std::vector<int64_t>{step};
 }
 
-// Whether oneDNN refuses a shape that it does not know, and not for lack of memory.
-bool is_unknown_shape(const dnnl::error& error) {
-  return error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments;
-}
-
-template <class Make>
-std::optional<ConvStep> made_if_known(const Make& make) {
+// make_step(), unset also for a shape that oneDNN refuses.
+std::optional<ConvStep> try_step(Op op, const ConvShape& s, int64_t samples, int64_t channels) {
   try {
-    return make();
+    return make_step(op, s, samples, channels);
   } catch (const dnnl::error& error) {
-    if (is_unknown_shape(error)) return std::nullopt;
+    if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return std::nullopt;
     throw;
   }
 }
@@ -448,7 +443,7 @@ std::optional<std::vector<ConvStep>> make_steps(Op op, const ConvShape& s, const
                                                 int64_t channels) {
   std::vector<ConvStep> steps;
   for (const int64_t size : sizes) {
-    std::optional<ConvStep> step = made_if_known([&] { return make_step(op, s, size, channels); });
+    std::optional<ConvStep> step = try_step(op, s, size, channels);
     if (!step || (!steps.empty() && step->taken[kW] != steps[0].taken[kW])) return std::nullopt;
     steps.push_back(std::move(*step));
   }

@@ -1,7 +1,8 @@
-// Helpers for preparing kernels: Kernels from functions, scratch memory, products, chunks of work (part_of in
-// rounding.h), and rounding of accumulators.
+// Helpers for preparing kernels: Kernels from functions, scratch memory, products, sums of parts, chunks of work
+// (part_of in rounding.h), and rounding of accumulators.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel.h"
 #include "backends/tensor/alignment.h"
+#include "backends/tensor/rounding.h"
 
 namespace runner::backends {
 

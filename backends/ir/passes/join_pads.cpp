@@ -16,6 +16,12 @@ struct Piece {
   int64_t begin, end;
 };
 
+bool has_pad(const Program& program) {
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (program.node(id).op == Op::kPad) return true;
+  return false;
+}
+
 // Nothing if the node is no pad of a single axis.
 std::optional<Piece> piece_of(const Program& program, ValueId id) {
   if (program.node(id).op != Op::kPad) return std::nullopt;
@@ -67,6 +73,7 @@ bool cover_an_axis(const std::vector<Piece>& pieces, const Shape& shape) {
 }  // namespace
 
 Program join_pads(const Program& program) {
+  if (!has_pad(program)) return program;
   Rewriter rewriter(program);
   for (ValueId id = 0; id < program.size(); ++id) {
     const bool is_sum = program.node(id).op == Op::kAdd;

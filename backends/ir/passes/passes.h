@@ -1,4 +1,5 @@
-// Passes that turn a Program into one with the same results, bit for bit, and their verification.
+// Passes that turn a Program into one with the same results, bit for bit (join_pads: but for the sign of zeros), and
+// their verification.
 #pragma once
 
 #include <optional>
@@ -34,6 +35,10 @@ inline Program dce(const Program& program) {
 // is. Replaced inputs stay declared.
 Program with_constants(const Program& program, std::span<const std::optional<double>> by_input);
 
+// For Programs whose element-wise ops are fused: a sum of tensors padded with zeros that together fill an axis becomes
+// their concatenation. The gradients of slices are such sums. A −0 stays −0.
+Program join_pads(const Program& program);
+
 // Returns the form that plans are made from: every output is a computed value, neither an input nor a view of one, and
 // every element-wise node has an operand in memory.
 Program legalise(const Program& program);
@@ -42,10 +47,6 @@ Program legalise(const Program& program);
 // kernel comes between. Otherwise the f32 values, or what readers near the cast make of them, would stay in memory from
 // the forward to the backward pass.
 Program repeat_casts(const Program& program);
-
-// For Programs whose element-wise ops are fused: a sum of tensors padded with zeros that together fill an axis becomes
-// their concatenation. The gradients of slices are such sums. A −0 stays −0.
-Program join_pads(const Program& program);
 
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.
 Program optimise(const Program& program);

@@ -264,8 +264,8 @@ void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
   const auto i = static_cast<size_t>(std::ranges::find(mine, *differs, &Traced::key) - mine.begin());
   const bool has_graph = i < mine.size();
   const std::string in_full = has_graph ? packed_nodes(*graphs[i].program, live_nodes(graphs[i])) : "";
-  std::vector<RankNodes> nodes;
   const std::vector<std::string> texts = ranks.gather_objects(in_full, site);
+  std::vector<RankNodes> nodes;
   for (size_t rank = 0; rank < texts.size(); ++rank)
     if (std::ranges::find(all[rank], *differs, &Traced::key) != all[rank].end())
       nodes.push_back({rank, nodes_of(texts[rank])});
