@@ -34,29 +34,17 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// 16 blocks with consecutive counters from `first` in the lower half, stored by word. Several times as fast as one by
-// one.
-constexpr size_t kPhiloxLanes = 16;
-using PhiloxBlocks = std::array<std::array<uint32_t, kPhiloxLanes>, 4>;
+// Stream of the initial values of one parameter: element e has the block whose counter starts with e.
+struct ElementStream {
+  PhiloxKey key;
+  uint64_t upper;  // half of the counter, from the parameter's name
 
-inline PhiloxBlocks philox_blocks(uint64_t first, uint64_t upper, PhiloxKey key) {
-  PhiloxBlocks blocks;
-  for (size_t lane = 0; lane < kPhiloxLanes; ++lane) {
-    blocks[0][lane] = static_cast<uint32_t>(first + lane);
-    blocks[1][lane] = static_cast<uint32_t>((first + lane) >> 32);
-    blocks[2][lane] = static_cast<uint32_t>(upper);
-    blocks[3][lane] = static_cast<uint32_t>(upper >> 32);
+  PhiloxCounter block(uint64_t element) const {
+    return philox4x32({static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32),
+                       static_cast<uint32_t>(upper), static_cast<uint32_t>(upper >> 32)},
+                      key);
   }
-  for (int round = 0; round < 10; ++round) {
-    for (size_t lane = 0; lane < kPhiloxLanes; ++lane) {
-      const PhiloxCounter counter =
-          philox_round({blocks[0][lane], blocks[1][lane], blocks[2][lane], blocks[3][lane]}, key);
-      for (size_t word = 0; word < 4; ++word) blocks[word][lane] = counter[word];
-    }
-    key = next_philox_key(key);
-  }
-  return blocks;
-}
+};
 
 // Stream of the dropout mask of one sample: element e is word e % 4 of the block whose counter starts with e / 4.
 // All 64 bits of the seed are used; the upper halves of epoch and sample are folded into the key.

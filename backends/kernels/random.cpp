@@ -1,5 +1,7 @@
 // Random ops (philox.h). A dropout mask has one stream per sample, a random tensor one stream.
 
+#include "backends/kernels/random.h"
+
 #include <cmath>
 
 #include "backends/ir/attention.h"
@@ -105,6 +107,13 @@ Kernel prepare_dropout_mask(const KernelRequest& request) {
 }
 
 }  // namespace
+
+void draw_initial(Distribution distribution, const ElementStream& stream, int64_t first, float scale,
+                  std::span<float> values) {
+  const RandomLoops& random = loops().random;
+  const auto draw = distribution == Distribution::kNormal ? random.initial_normal : random.initial_uniform;
+  draw(values.data(), std::ssize(values), stream, static_cast<uint64_t>(first), scale);
+}
 
 // ---- reference kernels ----------------------------------------------------------------------------------------------
 

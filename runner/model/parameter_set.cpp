@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/kernels/philox.h"
+#include "backends/kernels/random.h"
 #include "backends/tensor/float16.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
@@ -31,17 +30,6 @@ uint64_t stream_of(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
-}
-
-// Maps 24 random bits to [0, 1).
-float unit(uint32_t bits) {
-  return static_cast<float>(bits >> 8) * 0x1p-24f;
-}
-
-// Box-Muller transform of two uniform numbers to a normal one; 1 − u keeps the logarithm finite.
-float normal(uint32_t a, uint32_t b) {
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(unit(a))));
-  return static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * static_cast<double>(unit(b))));
 }
 
 }  // namespace
@@ -221,16 +209,10 @@ void initialise(const Parameter& parameter, uint64_t seed, std::span<float> valu
   const Kind kind = parameter.init.kind;
   if (kind == Kind::kZeros || kind == Kind::kOnes)
     return std::fill(values.begin(), values.end(), kind == Kind::kOnes ? 1.0f : 0.0f);
-  const auto scale = static_cast<float>(parameter.init.scale);
-  const uint64_t stream = stream_of(parameter.name);
-  const backends::PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  for (size_t first = 0; first < values.size(); first += backends::kPhiloxLanes) {
-    const backends::PhiloxBlocks bits = backends::philox_blocks(static_cast<uint64_t>(begin) + first, stream, key);
-    const size_t count = std::min(backends::kPhiloxLanes, values.size() - first);
-    for (size_t lane = 0; lane < count; ++lane)
-      values[first + lane] =
-          (kind == Kind::kUniform ? 2 * unit(bits[0][lane]) - 1 : normal(bits[0][lane], bits[1][lane])) * scale;
-  }
+  const backends::ElementStream stream{.key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
+                                       .upper = stream_of(parameter.name)};
+  backends::draw_initial(kind == Kind::kNormal ? backends::Distribution::kNormal : backends::Distribution::kUniform,
+                         stream, begin, static_cast<float>(parameter.init.scale), values);
   const auto [zero, end] = parameter.init.zeros;
   for (int64_t i = std::max(zero, begin); i < std::min(end, begin + std::ssize(values)); ++i)
     values[static_cast<size_t>(i - begin)] = 0;

@@ -14,20 +14,6 @@ TEST(Philox, KnownAnswers) {
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, BatchedBlocksMatchSingleBlocks) {
-  const PhiloxKey key{0xa4093822, 0x299f31d0};
-  for (const uint64_t first : {uint64_t{0}, uint64_t{48}, uint64_t{0xfffffff8}, uint64_t{1} << 40}) {
-    const uint64_t upper = 0x0370734413198a2e;
-    const PhiloxBlocks blocks = philox_blocks(first, upper, key);
-    for (size_t lane = 0; lane < kPhiloxLanes; ++lane) {
-      const uint64_t lower = first + lane;
-      const PhiloxCounter wanted =
-          philox4x32({static_cast<uint32_t>(lower), static_cast<uint32_t>(lower >> 32), 0x13198a2e, 0x03707344}, key);
-      for (size_t word = 0; word < 4; ++word) EXPECT_EQ(blocks[word][lane], wanted[word]) << first << " " << lane;
-    }
-  }
-}
-
 TEST(Philox, DropoutDependsOnEveryPartOfItsKey) {
   const auto draw = [](uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t layer) {
     return DropoutStream(seed, epoch, sample, layer).block(0);

@@ -1,9 +1,14 @@
 // Random tensors: the documented words, computed independently here, and the distributions.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
 
 #include <gtest/gtest.h>
 
 #include "backends/ir/op.h"
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/random.h"
 #include "tests/backends/kernels_harness.h"
 
 namespace runner::backends {
@@ -155,6 +160,59 @@ TEST(RandomTensors, NormalNumbersAreNormal) {
     EXPECT_LT(excess(x, tail, 6.334e-5, 6.334e-5), 3.9);
   }
   expect_independent(Op::kRandomNormal, 0, 1);
+}
+
+// ---- initial values ------------------------------------------------------------------------------------------------
+
+constexpr ElementStream kOfElements{.key = {0xa4093822, 0x299f31d0}, .upper = 0x0370734413198a2e};
+constexpr int64_t kFirst[] = {0, 48, 0xfffffff5, int64_t{1} << 40};  // the lower word of the third one overflows
+
+std::array<double, 2> uniforms_of(uint64_t element) {
+  const PhiloxCounter words = philox4x32(
+      {static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32), 0x13198a2e, 0x03707344}, kOfElements.key);
+  return {(words[0] >> 8) * 0x1p-24, (words[1] >> 8) * 0x1p-24};
+}
+
+TEST(InitialValues, UniformNumbersFollowTheDocumentation) {
+  for (const int64_t first : kFirst) {
+    std::vector<float> values(1003);
+    draw_initial(Distribution::kUniform, kOfElements, first, 0.3f, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double u = uniforms_of(static_cast<uint64_t>(first) + i)[0];
+      ASSERT_EQ(values[i], static_cast<float>(2 * u - 1) * 0.3f) << first << " + " << i;
+    }
+  }
+}
+
+// The C library computes the formula in f64 too, so that nearly all values round to the same f32.
+TEST(InitialValues, NormalNumbersFollowTheDocumentation) {
+  size_t others = 0;
+  for (const int64_t first : kFirst) {
+    std::vector<float> values(25'003);
+    draw_initial(Distribution::kNormal, kOfElements, first, 1.0f, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto [u, v] = uniforms_of(static_cast<uint64_t>(first) + i);
+      const auto want = static_cast<float>(std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * std::numbers::pi * v));
+      others += values[i] != want;
+      ASSERT_NEAR(values[i], want, spacing(DType::kF32, static_cast<double>(want)) + 1e-14) << first << " + " << i;
+    }
+  }
+  EXPECT_LE(others, 2u);
+}
+
+TEST(InitialValues, EveryInstructionSetGivesTheSameBits) {
+  constexpr int64_t kCount = 4099;
+  std::vector<float> baseline(kCount), values(kCount);
+  const RandomLoops& reference = loops_of(Isa::kBaseline)->random;
+  for (const auto of : {&RandomLoops::initial_uniform, &RandomLoops::initial_normal}) {
+    (reference.*of)(baseline.data(), kCount, kOfElements, 7, 0.02f);
+    for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+      const Loops* const set = loops_of(isa);
+      if (set == nullptr) continue;
+      (set->random.*of)(values.data(), kCount, kOfElements, 7, 0.02f);
+      EXPECT_EQ(values, baseline) << name_of(isa);
+    }
+  }
 }
 
 }  // namespace

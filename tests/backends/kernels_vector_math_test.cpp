@@ -1,5 +1,6 @@
 // Elementary functions of vector_math.h against the C library in long double: the error bounds given in the header.
 #include <cmath>
+#include <numbers>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -91,6 +92,22 @@ TEST(VectorMath, DenseSamplesOfF32AreWithinTheirBound) {
       expect_bound(function, vm::from_bits(static_cast<uint32_t>(bits)));
     for (int i = 0; i < 40'000; ++i) expect_bound(function, 0.001f * static_cast<float>(i - 20'000));
   }
+}
+
+TEST(VectorMath, FunctionsOfF64AreWithinTheirBound) {
+  constexpr uint32_t kTurns = 1u << 24;
+  for (uint32_t i = 0; i <= kTurns; i += 97) {
+    const double t = i * 0x1p-24;
+    const Real cosine = std::cos(2 * std::acos(Real{-1}) * static_cast<Real>(t));
+    ASSERT_LE(std::fabs(vm::cos_of_turns(t) - cosine), 0x1p-50L) << i;
+    if (i == 0) continue;
+    for (const double x : {t, 1 / t, std::ldexp(t, -300)}) {
+      const Real exact = std::log2(static_cast<Real>(x));
+      ASSERT_LE(std::fabs(vm::log2(x) - exact), std::fabs(exact) * 0x1p-49L) << x;
+    }
+  }
+  for (const double quarters : {0.0, 0.25, 0.5, 0.75, 1.0, 5.5})
+    EXPECT_EQ(vm::cos_of_turns(quarters), std::round(std::cos(2 * std::numbers::pi * quarters))) << quarters;
 }
 
 // Slopes cross zero, so their errors are bounded in units of 2⁻²³, one ulp of 1.

@@ -1,6 +1,7 @@
 // Runs cases/*.test. Each case is a separate test, named after its file.
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Without the lines "reading FILE: N%", which a slow machine prints.
+std::string without_progress(const std::string& text) {
+  static const std::regex progress("reading [^\n]*: [0-9]+%\n");
+  return std::regex_replace(text, progress, "");
+}
+
 class CommandLine : public ::testing::Test {
  public:
   CommandLine(fs::path file, Case c) : file_(std::move(file)), case_(std::move(c)) {}
@@ -26,7 +33,8 @@ class CommandLine : public ::testing::Test {
     for (const auto& [name, text] : case_.files) write_text(folder.path() / name, text);
     for (size_t i = 0; i < case_.steps.size(); ++i) {
       const Step& step = case_.steps[i];
-      const Result result = run_command(step.command, folder.path());
+      Result result = run_command(step.command, folder.path());
+      result.err = without_progress(result.err);
       EXPECT_EQ(result.exit_code, step.exit_code) << where(step);
       if (support::should_update()) {
         if (result.exit_code == step.exit_code) update(i, result, folder);

@@ -209,8 +209,12 @@ struct RandomLoops {
   // out[0, n) = elements of a random tensor, starting with block `first`.
   using Fill = void (*)(float* out, int64_t n, const TensorStream& stream, uint32_t first);
 
+  // out[0, n) = values of the elements from `first` on, times `scale`: uniform in [−1, 1), or standard normal.
+  using Initial = void (*)(float* out, int64_t n, const ElementStream& stream, uint64_t first, float scale);
+
   Dropout dropout;
   Fill uniform, normal;
+  Initial initial_uniform, initial_normal;
 };
 
 struct Loops {

@@ -61,10 +61,32 @@ void normal(float* out, int64_t n, const TensorStream& stream, uint32_t first) {
   });
 }
 
+void initial_uniform(float* out, int64_t n, const ElementStream& stream, uint64_t first, float scale) {
+  const ElementStream s = stream;
+  RUNNER_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const PhiloxCounter words = s.block(first + static_cast<uint64_t>(i));
+    out[i] = (2 * unit(words[0]) - 1) * scale;
+  }
+}
+
+// √(−2 ln(1 − u)) cos 2πv of two numbers in [0, 1), in f64; 1 − u keeps the logarithm finite.
+void initial_normal(float* out, int64_t n, const ElementStream& stream, uint64_t first, float scale) {
+  constexpr double kLn2 = 0.69314718055994531;
+  const ElementStream s = stream;
+  RUNNER_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const PhiloxCounter words = s.block(first + static_cast<uint64_t>(i));
+    const double u = static_cast<double>(unit(words[0])), v = static_cast<double>(unit(words[1]));
+    const double radius = std::sqrt(-2.0 * kLn2 * vm::log2(1.0 - u));
+    out[i] = static_cast<float>(radius * vm::cos_of_turns(v)) * scale;
+  }
+}
+
 }  // namespace
 
 RandomLoops random_loops() {
-  return {dropout, uniform, normal};
+  return {dropout, uniform, normal, initial_uniform, initial_normal};
 }
 
 }  // namespace runner::backends::RUNNER_ISA
