@@ -6,7 +6,7 @@
                    [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
 
 The models are those of peers/workloads.py. Contenders alternate in rounds. The table shows medians; ratios are medians
-of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 dot peak)
+of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 peak)
 plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. All train on
 arrays in memory, reshuffled in each epoch. The time of runner is that of whole processes after their first step: the
 difference between a run of n steps and one of n / 4, per step, so that the final checkpoint does not count. It is also
