@@ -5,6 +5,7 @@
 
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
+#include "runner/cli/launcher.h"
 #include "runner/cli/rank.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
@@ -142,6 +143,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 }  // namespace
 
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  refuse_several_processes();
   train::RunResult result;
   {
     Interrupt interrupt(out.live());
