@@ -53,6 +53,7 @@ Result run_until_progress(const std::string& command, const fs::path& folder) {
   const std::string line = surroundings(folder) + " && exec " + command;
   const pid_t child = ::fork();
   if (child == 0) {
+    ::signal(SIGINT, SIG_DFL);  // a background job, as the tests may be, ignores it
     for (const int stream : {1, 2}) ::dup2(pipe[1], stream);
     for (const int end : pipe) ::close(end);
     ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);

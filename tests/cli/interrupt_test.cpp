@@ -27,6 +27,7 @@ Ended in_child(Body body) {
   const std::string path = (folder.path() / "err").string();
   const pid_t child = ::fork();
   if (child == 0) {
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);  // a background job ignores SIGINT
     if (std::freopen(path.c_str(), "w", stderr) == nullptr) ::_exit(99);
     body();
     ::_exit(0);
