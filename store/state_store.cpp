@@ -138,29 +138,34 @@ void read_names(Database& database, StateInfo& state) {
        database.path().string(), what);
 }
 
-// Reads the sections of a checkpoint except their bytes, for which it reserves memory. Verifies each size before
-// allocating.
-std::vector<Section> read_sections(Database& database, int64_t state_id) {
+// The sections of a checkpoint without their contents, and their sizes.
+struct SectionList {
+  std::vector<Section> sections;
+  std::vector<size_t> bytes;
+};
+
+// Verifies each size, so that memory for it can be allocated.
+SectionList read_sections(Database& database, int64_t state_id) {
   Statement rows(database,
                  "SELECT no, name, meta, bytes, (SELECT coalesce(sum(length(data)), 0) FROM section_content AS c "
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = s.state_id AND c.section_no = s.no) "
                  "FROM section AS s WHERE state_id = ?1 ORDER BY no");
-  std::vector<Section> sections;
+  SectionList list;
   for (rows.bind(state_id); rows.step();) {
-    if (rows.int64(0) != std::ssize(sections)) {
-      fail_damaged_state(database, state_id, fmt::format("section number {} is missing", sections.size()));
+    if (rows.int64(0) != std::ssize(list.sections)) {
+      fail_damaged_state(database, state_id, fmt::format("section number {} is missing", list.sections.size()));
     }
-    Section& section = sections.emplace_back();
+    Section& section = list.sections.emplace_back();
     section.name = rows.text(1);
     section.meta = rows.text(2);
     const int64_t wanted = rows.int64(3), found = rows.int64(4);
+    list.bytes.push_back(static_cast<size_t>(wanted));
     if (found != wanted) {
       fail_damaged_state(database, state_id,
                          fmt::format("section {} has {} bytes, expected {}", section.name, found, wanted));
     }
-    section.bytes.reserve(static_cast<size_t>(found));
   }
-  return sections;
+  return list;
 }
 
 void check_manifest(Database& database, int64_t state_id, const Sha256Digest& found) {
@@ -188,11 +193,17 @@ std::span<std::byte> StateSnapshot::add(std::string_view name, std::string_view 
   return std::span(bytes_).last(bytes);
 }
 
+void StateSnapshot::lend(std::string_view name, std::string_view meta, std::span<const std::byte> bytes) {
+  entries_.push_back({std::string(name), std::string(meta), 0, bytes.size(), bytes.data()});
+}
+
 std::vector<SectionView> StateSnapshot::sections() const {
   std::vector<SectionView> views;
   views.reserve(entries_.size());
   for (const Entry& entry : entries_) {
-    views.push_back({entry.name, entry.meta, Bytes(bytes_).subspan(entry.offset, entry.size)});
+    const Bytes bytes =
+        entry.lent != nullptr ? Bytes(entry.lent, entry.size) : Bytes(bytes_).subspan(entry.offset, entry.size);
+    views.push_back({entry.name, entry.meta, bytes});
   }
   return views;
 }
@@ -258,53 +269,40 @@ StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& head
   return info;
 }
 
-LoadedState load_state(Store& store, int64_t state_id) {
+LoadedState load_state(Store& store, int64_t state_id, const WantedSections& is_wanted) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
-  LoadedState state{find_state(store, state_id), read_sections(database, state_id)};
+  const auto is_left_out = [&](const Section& section) { return is_wanted && !is_wanted(section.name); };
+  LoadedState state{find_state(store, state_id), {}};
+  auto [sections, bytes] = read_sections(database, state_id);
   Manifest manifest(state.info.step);
   Statement rows(database,
                  "SELECT c.section_no, c.no, content.digest, content.data FROM section_content AS c "
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
   for (rows.bind(state_id); rows.step();) {
     const auto no = static_cast<size_t>(rows.int64(0));
-    if (no >= state.sections.size())
-      fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
-    Section& section = state.sections[no];
+    if (no >= sections.size()) fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
+    manifest.add_chunk(no, rows.bytes(2));
+    Section& section = sections[no];
+    if (is_left_out(section)) continue;
+    section.bytes.reserve(bytes[no]);
     const Bytes data = rows.bytes(3);
-    const Sha256Digest found = sha256(data);
-    if (!equal(rows.bytes(2), bytes_of(found))) {
+    if (!equal(rows.bytes(2), bytes_of(sha256(data)))) {
       fail_damaged_state(database, state_id,
                          fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));
     }
-    manifest.add_chunk(no, bytes_of(found));
     section.bytes.insert(section.bytes.end(), data.begin(), data.end());
   }
-  for (const Section& section : state.sections) {
-    manifest.add_section(section.name, section.meta, section.bytes.size());
-  }
+  for (size_t no = 0; no < sections.size(); ++no) manifest.add_section(sections[no].name, sections[no].meta, bytes[no]);
   check_manifest(database, state_id, manifest.finish());
+  std::erase_if(sections, is_left_out);
+  state.sections = std::move(sections);
   return state;
 }
 
 LoadedState load_section(Store& store, int64_t state_id, std::string_view name) {
-  Database& database = store.database();
-  const Transaction snapshot(database, Transaction::Kind::kRead);
-  LoadedState state{find_state(store, state_id), {Section{std::string(name), {}, {}}}};
-  Statement rows(database,
-                 "SELECT s.meta, c.no, content.digest, content.data FROM section AS s "
-                 "JOIN section_content AS c ON c.state_id = s.state_id AND c.section_no = s.no "
-                 "JOIN content ON content.id = c.content_id WHERE s.state_id = ?1 AND s.name = ?2 ORDER BY c.no");
-  Section& section = state.sections[0];
-  for (rows.bind(state_id, name); rows.step();) {
-    const Bytes data = rows.bytes(3);
-    if (!equal(rows.bytes(2), bytes_of(sha256(data))))
-      fail_damaged_state(database, state_id,
-                         fmt::format("section {} fails its checksum in chunk {}", name, rows.int64(1)));
-    section.meta = rows.text(0);
-    section.bytes.insert(section.bytes.end(), data.begin(), data.end());
-  }
-  RUN_CHECK(!section.bytes.empty(), ErrorKind::kStore, "state {} has no section {}", state_id, name);
+  LoadedState state = load_state(store, state_id, [&](std::string_view section) { return section == name; });
+  RUN_CHECK(!state.sections.empty(), ErrorKind::kStore, "state {} has no section {}", state_id, name);
   return state;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,8 +46,8 @@ struct Section {
   std::vector<std::byte> bytes;
 };
 
-// An owned copy of a checkpoint that can be saved while training continues. clear() keeps the memory, so a reused
-// snapshot allocates nothing.
+// A checkpoint to save: a copy, so that training may continue, except for sections that it is lent. clear() keeps the
+// memory, so a reused snapshot allocates nothing.
 class StateSnapshot {
  public:
   StateHeader header;
@@ -57,14 +58,17 @@ class StateSnapshot {
   void add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
   // Adds a section and returns its memory, which the caller fills before the next call.
   std::span<std::byte> add(std::string_view name, std::string_view meta, size_t bytes);
+  // Adds a section whose contents stay where they are. They must not change until the snapshot has been saved.
+  void lend(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
   // Valid until the next clear() or add().
   std::vector<SectionView> sections() const;
-  size_t bytes() const { return bytes_.size(); }
+  size_t bytes() const { return bytes_.size(); }  // without lent sections
 
  private:
   struct Entry {
     std::string name, meta;
     size_t offset = 0, size = 0;
+    const std::byte* lent = nullptr;  // null: the section is at `offset` of bytes_
   };
   std::vector<Entry> entries_;
   LargeArray<std::byte> bytes_;
@@ -114,12 +118,12 @@ struct LoadedState {
 StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
                      std::span<const SectionView> sections, size_t chunk_bytes = kStateChunkBytes);
 
-// Reads a checkpoint and verifies every chunk. Throws Error(kNotFound), or Error(kStore) naming the checkpoint, the
-// section and the damaged chunk.
-LoadedState load_state(Store& store, int64_t state_id);
+// Reads a checkpoint, or those of its sections that `is_wanted` accepts by name, and verifies every chunk that it
+// reads. Throws Error(kNotFound), or Error(kStore) naming the checkpoint, the section and the damaged chunk.
+using WantedSections = std::function<bool(std::string_view name)>;
+LoadedState load_state(Store& store, int64_t state_id, const WantedSections& is_wanted = nullptr);
 
-// Reads one section of a checkpoint and verifies its chunks. Throws like load_state(), and Error(kStore) if there is no
-// such section.
+// Reads one section of a checkpoint. Throws like load_state(), and Error(kStore) if there is no such section.
 LoadedState load_section(Store& store, int64_t state_id, std::string_view name);
 
 // Returns the checkpoints of a run, newest first. `for_resume`: omits superseded ones, so that a caller can try one

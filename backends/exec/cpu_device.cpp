@@ -55,6 +55,10 @@ class CpuDevice : public Device {
       std::memcpy(target.data(), static_cast<const HostBuffer&>(buffer).data() + offset, target.size());
   }
 
+  std::span<const std::byte> view(const Buffer& buffer) const override {
+    return {static_cast<const HostBuffer&>(buffer).data(), buffer.bytes()};
+  }
+
   std::shared_ptr<Executable> compile(const Program& program) override {
     return std::make_shared<CpuExecutable>(build_plan(program));
   }

@@ -10,6 +10,7 @@
 
 #include "runner/formats/used_files.h"
 #include "runner/report/format.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/json.h"
 #include "schema/recipe/metric_names.h"
 
@@ -181,7 +182,7 @@ ChosenState load_chosen_state(const Options& options, const std::string& selecto
   store::RunDetails run = store::show_run(store, store::find_run(store, selector));
   note_namesakes(store, run.run, selector, out);
   const store::StateInfo info = state_named(run, state);
-  return {std::move(run), store::load_state(store, info.id)};
+  return {std::move(run), store::load_state(store, info.id, train::is_of_evaluation)};
 }
 
 }  // namespace runner::cli

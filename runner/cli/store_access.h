@@ -47,8 +47,8 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// Loads a run and the state that state_named() finds. Prints note_namesakes(). Throws like state_named(),
-// and Error(kStore) if the state or the run's record is damaged.
+// Loads a run, and what evaluations read of the state that state_named() finds. Prints note_namesakes(). Throws like
+// state_named(), and Error(kStore) if the state or the run's record is damaged.
 ChosenState load_chosen_state(const Options& options, const std::string& run, const std::string& state,
                               report::Output& out);
 

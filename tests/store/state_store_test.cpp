@@ -92,6 +92,40 @@ TEST_F(StateStore, ReadsOneSection) {
             std::string::npos);
 }
 
+TEST_F(StateStore, SavesLentSections) {
+  const std::string a = random_text(2500, 1), b = random_text(1500, 2);
+  StateSnapshot snapshot;
+  snapshot.header.step = 1;
+  snapshot.lend("a", "{}", bytes_of(a));
+  snapshot.add("b", "", bytes_of(b));
+  snapshot.lend("c", "", {});
+  EXPECT_EQ(snapshot.bytes(), b.size());
+  const StateInfo saved = save_state(store, run, snapshot.header, snapshot.sections());
+  const LoadedState loaded = load_state(store, saved.id);
+  ASSERT_EQ(loaded.sections.size(), 3u);
+  EXPECT_EQ(support::text_of(loaded.at("a").bytes), a);
+  EXPECT_EQ(support::text_of(loaded.at("b").bytes), b);
+  EXPECT_TRUE(loaded.at("c").bytes.empty());
+  snapshot.clear();
+  EXPECT_TRUE(snapshot.sections().empty());
+}
+
+// Chunks of other sections are neither read nor verified; their number and digests are.
+TEST_F(StateStore, ReadsWantedSections) {
+  const std::string a = random_text(2500, 1), b = random_text(1500, 2);
+  const int64_t id = save(1, {{"a", "{}", bytes_of(a)}, {"b", "", bytes_of(b)}, {"c", "", {}}}).id;
+  Statement(store.database(),
+            "UPDATE content SET data = zeroblob(length(data)) WHERE id IN "
+            "(SELECT content_id FROM section_content WHERE section_no = 1)")
+      .run();
+  const LoadedState loaded = load_state(store, id, [](std::string_view name) { return name != "b"; });
+  ASSERT_EQ(loaded.sections.size(), 2u);
+  EXPECT_EQ(support::text_of(loaded.at("a").bytes), a);
+  EXPECT_TRUE(loaded.at("c").bytes.empty());
+  Statement(store.database(), "DELETE FROM section_content WHERE section_no = 1 AND no > 0").run();
+  EXPECT_NE(error_of([&] { load_section(store, id, "a"); }).find("section b has "), std::string::npos);
+}
+
 TEST_F(StateStore, AStateMayBeEmpty) {
   const StateInfo saved = save(1, {});
   EXPECT_EQ(saved.bytes, 0);

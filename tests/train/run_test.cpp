@@ -14,6 +14,7 @@
 #include "runner/train/run/stored_model.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
+#include "tests/support/thrown_text.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/test_hooks.h"
 
@@ -464,6 +465,49 @@ TEST_F(StoredModelTest, UsesTheNormalisationOfItsTraining) {
   EXPECT_EQ(evaluate().at("loss"), result.metrics.at("eval/loss").last);
   write("train.csv", "a,b,label\n100,2,0\n200,1,1\n");
   EXPECT_EQ(evaluate().at("loss"), result.metrics.at("eval/loss").last);
+}
+
+// Of the optimizer, evaluations use the averages of weights at most.
+TEST_F(StoredModelTest, NeedsNoOptimizer) {
+  write("train.csv", kTable);
+  write("eval.csv", kTable);
+  for (const char* optimizer : {"optimizer={type: adamw}", "optimizer={type: sgd, momentum: 0.9}"})
+    for (const char* average : {"train.ema=null", "train.ema={decay: 0.9}"}) {
+      SCOPED_TRACE(fmt::format("{} {}", optimizer, average));
+      const std::vector<std::string> overrides = {optimizer, average};
+      const RunResult result = train(recipe_, {.overrides = overrides});
+      ASSERT_EQ(result.exit_code, 0);
+      store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+      const schema::Recipe recipe = schema::read_recipe(path("recipe.yaml").string(), overrides).recipe;
+      const int64_t id = result.states.back();
+      const store::LoadedState all = store::load_state(store, id);
+      store::LoadedState needed = store::load_state(store, id, is_of_evaluation);
+      EXPECT_LT(needed.sections.size(), all.sections.size());
+      for (const store::LoadedState* state : {&all, &std::as_const(needed)})
+        EXPECT_EQ(StoredModel(recipe, nullptr, *state).evaluate("").at("loss"), result.metrics.at("eval/loss").last);
+      const auto weight = std::ranges::find_if(
+          needed.sections, [](const store::Section& section) { return section.name.starts_with("model/"); });
+      const std::string name = weight->name;
+      needed.sections.erase(weight);
+      EXPECT_EQ(support::thrown_text([&] { StoredModel(recipe, nullptr, needed); }, ErrorKind::kStore),
+                fmt::format("state {} is of another model: missing {}", id, name));
+    }
+}
+
+// The last state of a run on a CPU refers to the arrays themselves; other devices are copied.
+TEST_F(RunTest, LastStateNeedsNoMemory) {
+  for (const char* backend : {"cpu", "tpu", "gpu"}) {
+    const std::string on = fmt::format("backend={}", backend);
+    const PeakMemory last = train(kSmall, {.overrides = {on}}).peak_memory;
+    const PeakMemory every = train(kSmall, {.overrides = {on, "checkpoint.every=1 epochs"}}).peak_memory;
+    EXPECT_GT(every.saving, 0);
+    if (on == "backend=cpu") {
+      EXPECT_EQ(last.saving, last.training);
+      EXPECT_GT(every.saving, last.saving);
+    } else {
+      EXPECT_EQ(last.saving, every.saving) << on;
+    }
+  }
 }
 
 TEST_F(StoredModelTest, IsNotEvaluatedOnChangedData) {

@@ -12,6 +12,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_files.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/exported_adapter.h"
 #include "runner/train/run/exported_model.h"
 #include "runner/train/run/hub_folder.h"
@@ -258,7 +259,8 @@ class Export {
   }
 
   void write_weights() {
-    const store::LoadedState state = store::load_state(store_, state_named(details_, options_.state).id);
+    const store::LoadedState state =
+        store::load_state(store_, state_named(details_, options_.state).id, train::is_of_evaluation);
     RUN_CHECK(
         !options_.trained_weights || train::has_average(state), ErrorKind::kUsage,
         "--trained-weights: state {} has no average of the weights, so they are exported anyway; remove the option",

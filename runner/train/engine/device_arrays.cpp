@@ -61,7 +61,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
   if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shard_, device, *ranks);
 }
 
-void DeviceArrays::allocate(const std::function<void()>& halt) {
+void DeviceArrays::allocate(FirstWeights weights, const std::function<void()>& halt) {
   check_machine_memory(/*temporary=*/0);
   if (are_shared()) {
     announce();
@@ -81,12 +81,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
   reduction_states_ = pointers_to(reduction_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shard_, device_, *ranks_, reduction_states_);
   write_initial_values();
-  write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
-    halt();
-    if (!weights_.read(parameter, values, begin))
-      nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, begin);
-  });
-  write_buffers(weights_);
+  if (weights == FirstWeights::kInitial) write_initial_weights(halt);
   write_initial_qs();
   if (are_shared()) ranks_->barrier({"initial weights", 1});
 }
@@ -132,6 +127,15 @@ void DeviceArrays::write_initial_values() {
                                     static_cast<float>(array.initial));
     write(static_cast<int32_t>(i), std::as_bytes(std::span(filled)));
   }
+}
+
+void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
+  write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
+    halt();
+    if (!weights_.read(parameter, values, begin))
+      nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, begin);
+  });
+  write_buffers(weights_);
 }
 
 // Ranks that share one copy write one part of each parameter each.

@@ -30,6 +30,10 @@
 
 namespace runner::train {
 
+// What the weights and the buffers of a model contain at first. A checkpoint that is restored at once replaces them, so
+// nothing need be drawn.
+enum class FirstWeights { kInitial, kNone };
+
 class DeviceArrays {
  public:
   // Allocates nothing. `ranks`: process group, or null for a single process. `together`: the ranks update weights
@@ -40,9 +44,9 @@ class DeviceArrays {
 
   // What became of the tensors of model.pretrained; null without it.
   const nn::LoadReport* load_report() const { return weights_.report(); }
-  // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
+  // Allocates the arrays and writes their first contents. Collective if there is one copy. `halt`: called before each
   // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
-  void allocate(const std::function<void()>& halt);
+  void allocate(FirstWeights weights, const std::function<void()>& halt);
   // Allocates the arrays that the layout has gained since allocate(). For a single rank only.
   void allocate_added();
 
@@ -76,6 +80,8 @@ class DeviceArrays {
   std::vector<std::byte> read(int32_t array) const;
   // Reads from byte `offset` on.
   void read(int32_t array, size_t offset, std::span<std::byte> target) const;
+  // Returns the contents where they are; see DeviceRules::has_host_arrays. Empty if the host cannot read them there.
+  std::span<const std::byte> view(int32_t array) const { return device_.view(*arrays_[static_cast<size_t>(array)]); }
   // Does nothing if another rank writes this array.
   void write(int32_t array, std::span<const std::byte> contents);
   bool writes(const DeviceArray& array) const;
@@ -158,6 +164,7 @@ class DeviceArrays {
   void allocate_sums();
   void announce() const;
   void write_initial_values();
+  void write_initial_weights(const std::function<void()>& halt);
   // `values_of`: writes the values of the elements of a parameter from `begin` on.
   using ValuesOf = std::function<void(const nn::Parameter& parameter, std::span<float> values, int64_t begin)>;
   void write_parameters(const ValuesOf& values_of);

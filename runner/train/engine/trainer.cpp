@@ -37,7 +37,7 @@ bool skips_unlabelled(const schema::Recipe& recipe, const data::Encoding& encodi
 }  // namespace
 
 Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-                 StepHooks* hooks, backends::ProcessGroup* ranks)
+                 StepHooks* hooks, backends::ProcessGroup* ranks, Purpose purpose)
     : accumulation{.end_with_epochs = recipe.sync_with_dataloader,
                    .batches_per_step = recipe.gradient_accumulation_steps},
       recipe_(recipe),
@@ -45,8 +45,10 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       device_(device),
       model_(make_model(recipe, encoding, hooks)),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm,
-              skips_unlabelled(recipe, encoding, hooks, ranks)),
+      layout_(purpose == Purpose::kEvaluation
+                  ? DeviceLayout::for_evaluation(model_.parameters, optimizers_)
+                  : DeviceLayout(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks),
+                                 first_scale(recipe), recipe.comm, skips_unlabelled(recipe, encoding, hooks, ranks))),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulating_ranks_(accumulate(recipe, ranks, hooks) ? ranks : nullptr),
       arrays_(builder_, device, ranks, accumulating_ranks_ != nullptr && !has(hooks, HookEntry::kTrain)),
@@ -87,9 +89,9 @@ void Trainer::check_memory() {
   arrays_.check_machine_memory(/*temporary=*/0);
 }
 
-void Trainer::allocate() {
+void Trainer::allocate(FirstWeights weights) {
   executor_.set_memory(arrays_.memory_left());
-  arrays_.allocate([this] { executor_.check_halt(); });
+  arrays_.allocate(weights, [this] { executor_.check_halt(); });
 }
 
 void Trainer::keep_gradients() {

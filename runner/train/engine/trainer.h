@@ -38,20 +38,22 @@ namespace runner::train {
 
 class Trainer {
  public:
+  enum class Purpose { kTraining, kEvaluation };
+
   // Lays out the model without allocating memory. `hooks`: null if there is no hook. `ranks`: process group, or null
-  // for a single process. Throws Error(kRecipe) or Error(kData) if recipe, data and weights do not fit together. All
-  // arguments must outlive the object.
+  // for a single process. Only forward passes may run for kEvaluation. Throws Error(kRecipe) or Error(kData) if recipe,
+  // data and weights do not fit together. All arguments must outlive the object.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-          StepHooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr);
+          StepHooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr, Purpose purpose = Purpose::kTraining);
   ~Trainer();
 
   // `halt` is called repeatedly while steps are compiled and parameters are initialised before the first step, and
   // throws to stop. Empty, the default, never stops.
   void set_halt(std::function<void()> halt) { executor_.set_halt(std::move(halt)); }
 
-  // Allocates the arrays and writes the initial parameters. Call before anything runs, reads or writes. Collective. The
+  // Allocates the arrays and writes their first contents. Call before anything runs, reads or writes. Collective. The
   // ranks share one copy of the weights (shard.h), unless a hook has its own training loop.
-  void allocate();
+  void allocate(FirstWeights weights = FirstWeights::kInitial);
   // Throws Error(kRun) if the limit of the process or the memory of the machine is too small for the arrays. allocate()
   // does so too.
   void check_memory();

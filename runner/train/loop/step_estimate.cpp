@@ -7,6 +7,7 @@
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -19,6 +20,11 @@ int64_t tensor_bytes(const data::Dataset& dataset) {
   const int64_t labels = targets ? dataset.outputs() * static_cast<int64_t>(sizeof(float))
                                  : dataset.label_width() * static_cast<int64_t>(sizeof(int64_t));
   return dataset.size() * (dataset.feature_shape().elements() * static_cast<int64_t>(sizeof(float)) + labels);
+}
+
+// Whether a checkpoint is copied, so that training continues while it is saved.
+bool copies_states(const schema::Recipe& recipe) {
+  return recipe.checkpoint.every || recipe.checkpoint.keep_best || !device_rules(recipe).has_host_arrays;
 }
 
 // `evaluation`: how the evaluation data is divided; none if there is no evaluation.
@@ -34,7 +40,8 @@ PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::opti
       evaluation && saves_after_evaluations(trainer.builder().recipe()) &&
       is_released_after_evaluation(peak.training - use.resident(), peak.evaluation - use.resident());
   const int64_t state = use.parameters + use.optimizer + use.other;
-  peak.saving = (is_released ? use.resident() : peak.training) + copies_for_state(use, state);
+  peak.saving = (is_released ? use.resident() : peak.training) +
+                (copies_states(trainer.builder().recipe()) ? copies_for_state(use, state) : 0);
   return peak;
 }
 

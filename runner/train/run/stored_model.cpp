@@ -73,10 +73,11 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
   recipe_.eval.batches.reset();        // which limits evaluations of the run, like the next two
   recipe_.eval.drop_last = false;
   recipe_.eval.pad_last = false;
-  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());
-  trainer_->allocate();
+  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get(), /*ranks=*/nullptr,
+                                       Trainer::Purpose::kEvaluation);
+  trainer_->allocate(FirstWeights::kNone);
   trainer_->accumulation.max_micro_batch = run.max_micro_batch;
-  restore(state, *trainer_);
+  restore_evaluated(state, *trainer_);
 }
 
 StoredModel::~StoredModel() = default;

@@ -50,8 +50,8 @@ struct Prediction {
 
 class StoredModel {
  public:
-  // `recipe` and `hooks` (null: none) are those of the run. `print`: for texts that its hook prints. Throws
-  // Error(kStore) if checkpoint and recipe do not match.
+  // `recipe` and `hooks` (null: none) are those of the run. `state`: all of it, or the sections of is_of_evaluation().
+  // `print`: for texts that its hook prints. Throws Error(kStore) if checkpoint and recipe do not match.
   StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
               Print print = nullptr);
   ~StoredModel();

@@ -73,6 +73,14 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
   add_model_buffers(std::ranges::any_of(arrays_, &DeviceArray::is_average));
 }
 
+DeviceLayout DeviceLayout::for_evaluation(const nn::ParameterSet& parameters, const Optimizers& optimizers) {
+  DeviceLayout layout(parameters, optimizers, /*keeps_gradients=*/false);
+  std::erase_if(layout.arrays_,
+                [](const DeviceArray& array) { return array.role == ArrayRole::kSlot && !array.is_average; });
+  layout.only_evaluates_ = true;
+  return layout;
+}
+
 void DeviceLayout::keep_gradients() {
   if (has(ArrayRole::kGradients)) return;
   const auto buffers = parameters_.buffers();

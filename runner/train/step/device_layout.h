@@ -106,6 +106,10 @@ class DeviceLayout {
                std::optional<double> first_scale = {}, const schema::CommSpec& comm = {},
                bool skips_unlabelled = false);
 
+  // Only what evaluations read and count: no slots but averages, and no gradients.
+  static DeviceLayout for_evaluation(const nn::ParameterSet& parameters, const Optimizers& optimizers);
+  bool only_evaluates() const { return only_evaluates_; }
+
   // Adds gradient arrays after the existing arrays. Does nothing if there are some already.
   void keep_gradients();
 
@@ -139,6 +143,7 @@ class DeviceLayout {
 
   const nn::ParameterSet& parameters_;
   const bool skips_unused_, skips_unlabelled_;
+  bool only_evaluates_ = false;
   std::vector<DeviceArray> arrays_;
 };
 

@@ -10,6 +10,7 @@
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/checkpoint/sharing.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/secrets.h"
 
@@ -86,11 +87,11 @@ void CheckpointCallback::on_step_failed(const char* reason, const StepStart& sta
 }
 
 void CheckpointCallback::on_train_end(bool done) {
-  save(done ? "end" : "interrupt");
+  save(done ? "end" : "interrupt", Arrays::kLent);
   if (record_.is_recorded_here()) record_.checkpoints().wait();
 }
 
-void CheckpointCallback::save(const char* reason) {
+void CheckpointCallback::save(const char* reason, Arrays arrays) {
   device_.end(Activity::kTraining);
   std::vector<std::string> names;
   if (state_.result.batches == 0) names = state_.control.take_state_names();
@@ -102,18 +103,21 @@ void CheckpointCallback::save(const char* reason) {
   Checkpoint checkpoint = state_.checkpoint();
   if (has_parts) checkpoint.ranks = session_.ranks->size();
   checkpoint.rank_parts = std::move(parts);
-  save(reason, checkpoint, names);
+  save(reason, checkpoint, names, arrays);
 }
 
-void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names) {
+void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names,
+                              Arrays arrays) {
   device_.record_graphs();
   device_.record_gpus(/*ranks=*/nullptr);
   CheckpointSaver& saver = record_.checkpoints();
   saver.save(
       session_.trainer, checkpoint, reason, is_pinned(),
       state_.result.batches == 0 ? record_.points().of_weights_at(state_.step()) : std::map<std::string, double>(),
-      names);
-  device_.end(Activity::kSaving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
+      names, arrays);
+  const bool has_copied = arrays == Arrays::kCopied || !device_rules(session_.recipe).has_host_arrays;
+  device_.end(Activity::kSaving,
+              has_copied ? copies_for_state(session_.trainer.arrays().memory(), saver.largest_copy()) : 0);
 }
 
 bool CheckpointCallback::is_pinned() const {

@@ -37,8 +37,9 @@ class CheckpointCallback final : public Callback {
   const char* reason_to_save();
   bool ranks_hold_sums() const;
   int64_t find_same_state(const std::vector<std::string>& selectors);
-  void save(const char* reason);
-  void save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names = {});
+  void save(const char* reason, Arrays arrays = Arrays::kCopied);
+  void save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names = {},
+            Arrays arrays = Arrays::kCopied);
   // Whether checkpoint.keep_every pins the checkpoint of the last optimizer step.
   bool is_pinned() const;
 

@@ -40,14 +40,15 @@ void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
 }
 
 void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
-                           const std::map<std::string, double>& metrics, const std::vector<std::string>& names) {
+                           const std::map<std::string, double>& metrics, const std::vector<std::string>& names,
+                           Arrays arrays) {
   const int64_t step = state.counters.steps;
   const Moment moment{step, state.result.batches};
   if (saved_at_ == moment && names.empty()) return;
   const backends::ScopedSpan span(backends::SpanKind::kState, "save state", {.what = reason});
   store::StateSnapshot snapshot = writer_.snapshot();
-  capture(trainer, state, snapshot);
-  largest_state_ = std::max(largest_state_, static_cast<int64_t>(snapshot.bytes()));
+  capture(trainer, state, snapshot, arrays);
+  largest_copy_ = std::max(largest_copy_, static_cast<int64_t>(snapshot.bytes()));
   if (const auto text = not_finite_parameter(snapshot))
     fail(ErrorKind::kRun,
          "the model is not finite after step {}: {}; use a smaller optimizer.lr or train.clip_grad_norm", step, *text);
@@ -60,6 +61,7 @@ void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char
   saves_.push_back(writer_.save_state(std::move(snapshot), retention()));
   saved_at_ = moment;
   note(metrics);
+  if (arrays == Arrays::kLent) wait();
 }
 
 void CheckpointSaver::take_first() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/secrets.h"
 #include "schema/recipe/recipe.h"
 #include "store/run_writer.h"
@@ -35,12 +36,14 @@ class CheckpointSaver {
 
   // Saves the trainer, unless this point of the run is already saved and there are no `names`. `metrics`: those
   // recorded at this step, for keep_best. `names`: without secrets. `pinned`: exempt from retention, as are checkpoints
-  // with names. Throws Error(kRun) if a parameter is not finite; such a checkpoint is never saved.
+  // with names. `arrays`: kLent waits until the checkpoint is saved. Throws Error(kRun) if a parameter is not finite;
+  // such a checkpoint is never saved.
   void save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
-            const std::map<std::string, double>& metrics, const std::vector<std::string>& names = {});
+            const std::map<std::string, double>& metrics, const std::vector<std::string>& names = {},
+            Arrays arrays = Arrays::kCopied);
 
-  // Bytes of the largest checkpoint saved by this object.
-  int64_t largest_state() const { return largest_state_; }
+  // Bytes of the largest checkpoint that this object has copied.
+  int64_t largest_copy() const { return largest_copy_; }
 
   // Call if the trainer no longer holds what has been saved at this step.
   void forget() { saved_at_ = {}; }
@@ -67,7 +70,7 @@ class CheckpointSaver {
     bool operator==(const Moment&) const = default;
   };
   Moment saved_at_;
-  int64_t largest_state_ = 0;
+  int64_t largest_copy_ = 0;
   std::vector<double> best_;  // values of keep_best's metric, best first
 };
 

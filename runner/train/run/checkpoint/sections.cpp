@@ -16,6 +16,7 @@
 #include "runner/train/run/checkpoint/optional_sections.h"
 #include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -140,6 +141,11 @@ class ArrayContents {
   std::map<int32_t, std::vector<std::byte>> contents_;
 };
 
+// Whether this rank writes an array.
+bool is_own(const Trainer& trainer, int32_t array) {
+  return trainer.arrays().writes(trainer.layout().arrays()[static_cast<size_t>(array)]);
+}
+
 // Records for which buffers a checkpoint has gradients, and what they are.
 void keep_gradients_of(const store::LoadedState& loaded, GradientState restored, Trainer& trainer) {
   std::vector<GradientState> held(trainer.model().parameters.buffers().size());
@@ -172,17 +178,20 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
   capture_optional_sections(trainer, snapshot);
 }
 
-void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
+void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot, Arrays arrays) {
   capture_for_rank(trainer, state, snapshot);
-  size_t bytes_of_parts = 0;
-  for (const RankPart& part : state.rank_parts) bytes_of_parts += part.bytes.size();
-  const MemoryUse use = trainer.arrays().memory();
-  snapshot.reserve(snapshot.bytes() + bytes_of_parts + static_cast<size_t>(use.resident()));
+  const bool lends = arrays == Arrays::kLent && device_rules(trainer.recipe()).has_host_arrays;
+  size_t copied = snapshot.bytes();
+  for (const RankPart& part : state.rank_parts) copied += part.bytes.size();
+  if (!lends) copied += static_cast<size_t>(trainer.arrays().memory().resident());
+  snapshot.reserve(copied);
   for (const RankPart& part : state.rank_parts) snapshot.add(part.name, part.meta, part.bytes);
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    const size_t first = static_cast<size_t>(p.offset) * sizeof(float);
     const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
-    trainer.arrays().read(array, static_cast<size_t>(p.offset) * sizeof(float),
-                          snapshot.add(name, meta_of({backends::DType::kF32, p.shape}), bytes));
+    const std::string meta = meta_of({backends::DType::kF32, p.shape});
+    if (lends) return snapshot.lend(name, meta, trainer.arrays().view(array).subspan(first, bytes));
+    trainer.arrays().read(array, first, snapshot.add(name, meta, bytes));
   });
 }
 
@@ -229,19 +238,15 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
   return std::nullopt;
 }
 
-void restore(const store::LoadedState& loaded, Trainer& trainer) {
-  trainer.on_host_event(backends::HostEvent::kStateUse);
+namespace {
+
+// Restores every array that a checkpoint has a section for, except for those that another rank writes. Throws like
+// restore() if one is missing, differs, or is in excess.
+void restore_tensors(const store::LoadedState& loaded, Trainer& trainer, ArrayContents& contents) {
   const int64_t id = loaded.info.id;
-  const Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
-  keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
-  const auto& arrays = trainer.layout().arrays();
-  const auto is_own = [&](int32_t array) { return trainer.arrays().writes(arrays[static_cast<size_t>(array)]); };
-  ArrayContents contents(trainer);
-  for (int32_t array = 0; array < static_cast<int32_t>(arrays.size()); ++array)
-    if (arrays[static_cast<size_t>(array)].on_restore == OnRestore::kZero && is_own(array)) contents.set_zero(array);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (!is_own(array)) return;
+    if (!is_own(trainer, array)) return;
     const store::Section* section = loaded.find(name);
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: missing {}", id, name);
     const backends::TensorType type = type_of(loaded, *section);
@@ -257,14 +262,41 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     restore_buffer(loaded, section, name, array, buffer, ErrorKind::kStore, trainer);
     known.insert(name);
   });
+  const bool only_evaluates = trainer.layout().only_evaluates();
   for (const store::Section& section : loaded.sections)
-    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
-              "state {} is of another model: unexpected {}", id, section.name);
+    RUN_CHECK(
+        !is_tensor(section) || known.contains(section.name) || (only_evaluates && !is_of_evaluation(section.name)),
+        ErrorKind::kStore, "state {} is of another model: unexpected {}", id, section.name);
+}
 
+}  // namespace
+
+void restore(const store::LoadedState& loaded, Trainer& trainer) {
+  trainer.on_host_event(backends::HostEvent::kStateUse);
+  const Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
+  keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
+  const auto& arrays = trainer.layout().arrays();
+  ArrayContents contents(trainer);
+  for (int32_t array = 0; array < static_cast<int32_t>(arrays.size()); ++array)
+    if (arrays[static_cast<size_t>(array)].on_restore == OnRestore::kZero && is_own(trainer, array))
+      contents.set_zero(array);
+  restore_tensors(loaded, trainer, contents);
   contents.write();
   restore_sums(loaded, trainer);
   trainer.counters = state.counters;
   restore_optional_sections(loaded, trainer);
+}
+
+bool is_of_evaluation(std::string_view section) {
+  const bool is_average = section.ends_with(fmt::format("/{}", optim::kAverageSlot));
+  return !section.starts_with(kGradientSections) && (!section.starts_with(kOptimizer) || is_average);
+}
+
+void restore_evaluated(const store::LoadedState& loaded, Trainer& trainer) {
+  ArrayContents contents(trainer);
+  restore_tensors(loaded, trainer, contents);
+  contents.write();
+  trainer.counters = checkpoint_of(loaded, trainer.optimizers().names).counters;
 }
 
 void restore_gradients(const store::LoadedState& loaded, const Checkpoint& state, Trainer& trainer) {

@@ -25,8 +25,11 @@ inline constexpr std::string_view kGradientSections = "gradient/", kUseSections 
 // Returns the description of a tensor section.
 std::string meta_of(const backends::TensorType& type);
 
+// Whether a snapshot has copies of the weights and slots, or is lent them if the device allows that.
+enum class Arrays { kCopied, kLent };
 // Copies the trainer and `state`, what the host keeps, into `snapshot`. The caller fills its header.
-void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot);
+void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot,
+             Arrays arrays = Arrays::kCopied);
 // Like capture(), for a rank that shares the trainer's weights with this one: omits the tensors, which it already has.
 void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot);
 
@@ -36,6 +39,11 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
 // Restores a checkpoint into a trainer, except for arrays that another rank writes. Throws Error(kStore) naming the
 // first tensor that the checkpoint lacks, has in another shape, or has in excess.
 void restore(const store::LoadedState& loaded, Trainer& trainer);
+
+// Restores what evaluations read into a trainer for evaluation. Throws like restore(). is_of_evaluation(): whether it
+// may read a section of this name.
+void restore_evaluated(const store::LoadedState& loaded, Trainer& trainer);
+bool is_of_evaluation(std::string_view section);
 
 // Restores the parameters, for a fork, and begins their averages with them. Throws Error(kRecipe) with the first
 // parameter that only one of the models has or whose shapes differ.
