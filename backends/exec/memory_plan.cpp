@@ -216,9 +216,11 @@ class MemoryPlanner {
     const TensorType& type = program_.type(value);
     const InPlaceRule rule = in_place_rule(group);
     if (rule == InPlaceRule::kNever) return false;
-    if (rule == InPlaceRule::kAddend)
-      for (const ValueId factor : program_.operands(value).first(2))
-        if (root_of(factor).value == buffer) return false;
+    if (rule != InPlaceRule::kSameElement) {
+      const std::span<const ValueId> operands = program_.operands(value);
+      for (size_t i = 0; i < operands.size(); ++i)
+        if (i != (rule == InPlaceRule::kFirst ? 0u : 2u) && root_of(operands[i]).value == buffer) return false;
+    }
     for (const ValueId operand : group.operands) {
       const Root root = root_of(operand);
       const TensorType& read = program_.type(operand);

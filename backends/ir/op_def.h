@@ -157,6 +157,7 @@ enum class MemoryRule : uint8_t {
 enum class InPlaceRule : uint8_t {
   kNever,
   kSameElement,  // of any operand with as many elements: element i of the result needs only element i of it
+  kFirst,        // of operand 0, whose elements the others do not depend on
   kAddend,       // of operand 2, if there is one
 };
 

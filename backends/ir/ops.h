@@ -194,6 +194,8 @@ Value triu(Value x, int64_t diagonal = 0);
 
 Value gather(Value x, int64_t axis, Value index);
 Value scatter_add(Value x, int64_t axis, Value index, Value src);
+// Replaces x[…, index[i], …] along an axis by source[…, i, …]. index: (N); source: like x, with N along the axis.
+Value index_copy(Value x, int64_t axis, Value index, Value source);
 Value one_hot(Value index, int64_t classes);
 Value embedding(Value table, Value ids);
 

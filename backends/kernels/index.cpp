@@ -90,6 +90,28 @@ void run_scatter_add(const Along& along, const KernelArguments& arguments) {
   }
 }
 
+// ---- index_copy ----------------------------------------------------------------------------------------------------
+
+// x is (outer, size, row), the source (outer, n, row). Rows are in bytes.
+struct IndexCopy {
+  int64_t outer, size, n;
+  size_t row;
+
+  size_t bytes() const { return static_cast<size_t>(outer * size) * row; }
+};
+
+// The result may be x itself.
+void run_index_copy(const IndexCopy& c, const KernelArguments& arguments) {
+  const auto* index = operand<int64_t>(arguments, 1);
+  check_indices(index, c.n, c.size, "index_copy");
+  std::byte* const y = arguments.results[0];
+  if (y != arguments.operands[0]) std::memcpy(y, arguments.operands[0], c.bytes());
+  const std::byte* source = arguments.operands[2];
+  for (int64_t i = 0; i < c.outer; ++i)
+    for (int64_t k = 0; k < c.n; ++k, source += c.row)
+      std::memcpy(y + static_cast<size_t>(i * c.size + index[k]) * c.row, source, c.row);
+}
+
 // ---- one_hot -------------------------------------------------------------------------------------------------------
 
 struct OneHot {
@@ -185,6 +207,18 @@ Kernel prepare_scatter_add(const KernelRequest& request) {
   return make_kernel<run_scatter_add>(fmt::format("scatter_add.{}", name_of(along.dtype)), along, scratch);
 }
 
+Kernel prepare_index_copy(const KernelRequest& request) {
+  const Shape& x = request.operands[0].shape;
+  const int axis = x.axis(request.attrs[0], "index_copy");
+  IndexCopy c{
+      .outer = 1, .size = x[axis], .n = request.operands[1].shape.elements(), .row = size_of(request.result.dtype)};
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < axis) c.outer *= x[i];
+    if (i > axis) c.row *= static_cast<size_t>(x[i]);
+  }
+  return make_kernel<run_index_copy>(fmt::format("index_copy.{}", name_of(request.result.dtype)), c);
+}
+
 Kernel prepare_one_hot(const KernelRequest& request) {
   return make_kernel<run_one_hot>("one_hot", OneHot{request.operands[0].shape.elements(), request.attrs[0]});
 }
@@ -229,6 +263,16 @@ void scatter_add_loop(const Call& call, Operands in, Tensor& out) {
   });
 }
 
+void index_copy_loop(const Call& call, Operands in, Tensor& out) {
+  const int axis = static_cast<int>(call.attr(0));
+  out.values = in[0].values;
+  for_each(in[2].shape(), [&](int64_t flat, Index index) {
+    int64_t& along = index[static_cast<size_t>(axis)];
+    along = checked(in[1].integer(along), out.shape()[axis], "index_copy", along);
+    out[flat_index(out.shape(), index)] = in[2][flat];
+  });
+}
+
 void one_hot_loop(const Call& call, Operands in, Tensor& out) {
   std::fill(out.values.begin(), out.values.end(), 0);
   for (int64_t i = 0; i < in[0].shape().elements(); ++i)
@@ -258,6 +302,7 @@ void embedding_grad_loop(const Call& call, Operands in, Tensor& out) {
 constexpr OpKernels op_kernels::kGather = {.reference = reference::gather_loop, .prepare = prepare_gather};
 constexpr OpKernels op_kernels::kScatterAdd = {.reference = reference::scatter_add_loop,
                                                .prepare = prepare_scatter_add};
+constexpr OpKernels op_kernels::kIndexCopy = {.reference = reference::index_copy_loop, .prepare = prepare_index_copy};
 constexpr OpKernels op_kernels::kOneHot = {.reference = reference::one_hot_loop, .prepare = prepare_one_hot};
 constexpr OpKernels op_kernels::kEmbedding = {.reference = reference::embedding_loop, .prepare = prepare_embedding};
 constexpr OpKernels op_kernels::kEmbeddingGrad = {.reference = reference::embedding_grad_loop,

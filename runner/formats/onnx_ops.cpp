@@ -173,6 +173,7 @@ constexpr OnnxRule kGather{.record = [](const OnnxNode& node) -> OnnxValue {
 }};
 
 constexpr OnnxRule kScatterAdd = kNotInForward;
+constexpr OnnxRule kIndexCopy = kNotInForward;
 
 constexpr OnnxRule kOneHot{.record = [](const OnnxNode& node) -> OnnxValue {
   OnnxGraph& graph = node.graph;

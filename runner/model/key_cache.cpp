@@ -11,13 +11,8 @@ Value KeyCache::kept(Value rows, const char* name) {
   const backends::TensorType type{rows.dtype(), rows.shape().with(2, capacity_)};
   const auto state = static_cast<int32_t>(program.inputs().size());
   const Value old{&program, program.input(backends::InputKind::kState, name, type)};
-  Value now;
-  if (position_) {
-    const Value is_new = ops::eq(ops::arange(program, capacity_), position_);
-    now = ops::where(ops::reshape(is_new, Shape{capacity_, 1}), rows, old);
-  } else {
-    now = ops::pad(rows, 2, 0, capacity_ - rows.shape()[2]);
-  }
+  const Value now =
+      position_ ? ops::index_copy(old, 2, position_, rows) : ops::pad(rows, 2, 0, capacity_ - rows.shape()[2]);
   program.output(name, now.id, state);
   return now;
 }

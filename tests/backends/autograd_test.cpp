@@ -122,6 +122,13 @@ TEST(Autograd, GatherScatterAndReductions) {
                   ops::div(ops::norm(spread, std::vector<int64_t>{1}), ops::add(ops::reduce_max(ops::mul(x, x)), 1.0)));
 }
 
+TEST(Autograd, IndexCopy) {
+  Model m;
+  const Value x = m.parameter({3, 4}), rows = m.parameter({3, 2});
+  const Value copied = ops::index_copy(x, 1, m.integers({2}, {3, 1}), rows);
+  check_gradients(m, ops::mul(copied, copied));
+}
+
 TEST(Autograd, GptParameters) {
   const GptStep step({.batch = 1, .length = 3, .width = 4, .heads = 2, .layers = 1, .vocabulary = 5});
   Program program = step.program();

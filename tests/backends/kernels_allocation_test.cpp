@@ -60,6 +60,7 @@ TEST(KernelAllocations, NoOpAllocatesWhenItRuns) {
       {Op::kConcat, {f32({30, 40}), f32({30, 7})}, {1}},
       {Op::kGather, {f32({5, 4}), i64({5, 4})}, {1}},
       {Op::kScatterAdd, {bf16({5, 4}), i64({5, 4}), bf16({5, 4})}, {1}},
+      {Op::kIndexCopy, {bf16({5, 4}), i64({2}), bf16({2, 4})}, {0}},
       {Op::kOneHot, {i64({50})}, {4}},
       {Op::kEmbedding, {f32({50, 64}), i64({5000})}, {}},
       {Op::kEmbeddingGrad, {i64({5000}), bf16({5000, 64})}, {50}},

@@ -44,7 +44,8 @@ std::vector<TestTensor> operands_of(const KernelCase& c) {
   };
   switch (c.op) {
     case Op::kGather:
-    case Op::kScatterAdd: indices(1, c.operands[0].shape[static_cast<int>(c.attrs[0])]); break;
+    case Op::kScatterAdd:
+    case Op::kIndexCopy: indices(1, c.operands[0].shape[static_cast<int>(c.attrs[0])]); break;
     case Op::kOneHot:
     case Op::kEmbeddingGrad: indices(0, c.attrs[0]); break;
     case Op::kEmbedding: indices(1, c.operands[0].shape[0]); break;
@@ -192,6 +193,13 @@ TEST(KernelOps, Indexing) {
     for (const int64_t axis : {0, 1, 2}) {
       check({Op::kGather, {tensor(dtype, {5, 3, 7}), ids}, {axis}, 0});
       check({Op::kScatterAdd, {tensor(dtype, {5, 3, 7}), ids, tensor(dtype, {4, 3, 6})}, {axis}, 3, 1e-6});
+      const Shape shape{5, 3, 7};
+      for (const int64_t n : {1, 4, 9})
+        check({Op::kIndexCopy,
+               {TensorType{dtype, shape}, tensor(DType::kI64, {n}),
+                TensorType{dtype, shape.with(static_cast<int>(axis), n)}},
+               {axis},
+               0});
     }
     if (!is_float(dtype)) continue;
     check({Op::kEmbedding, {tensor(dtype, {50, 20}), tensor(DType::kI64, {4, 70})}, {}, 0});

@@ -224,6 +224,11 @@ class Table {
       const OpInput columns{{DType::kI64, table.type.shape}, 0, static_cast<double>(table.type.shape[1])};
       add("gather", {table, columns}, [](In x) { return ops::gather(x[0], 1, x[1]); });
       add("scatter_add", {table, columns, table}, [](In x) { return ops::scatter_add(x[0], 1, x[1], x[2]); });
+      const int64_t n = like[0];
+      add("index_copy", {table, {{DType::kI64, Shape{n}}, 0, high}, {{dtype, like}}},
+          [](In x) { return ops::index_copy(x[0], 0, x[1], x[2]); });
+      add("index_copy", {table, {{DType::kI64, Shape{1}}, 0, 3}, {{dtype, table.type.shape.with(1, 1)}}},
+          [](In x) { return ops::index_copy(x[0], 1, x[1], x[2]); });
       add("embedding", {table, {{DType::kI64, rows}, 0, high}}, [](In x) { return ops::embedding(x[0], x[1]); });
     }
     add("one_hot", {{{DType::kI64, of_size({2, 3}, {4096})}, 0, 4}}, [](In x) { return ops::one_hot(x[0], 4); });

@@ -95,6 +95,7 @@ const std::map<std::string, void (*)(P)> kCallFunctions = {
     {"concat", [](P c) { ops::concat(c.tensors(), c.n(c.arguments.size() - 1)); }},
     {"gather", [](P c) { ops::gather(c.x(0), c.n(1), c.x(2)); }},
     {"scatter_add", [](P c) { ops::scatter_add(c.x(0), c.n(1), c.x(2), c.x(3)); }},
+    {"index_copy", [](P c) { ops::index_copy(c.x(0), c.n(1), c.x(2), c.x(3)); }},
     {"one_hot", [](P c) { ops::one_hot(c.x(0), c.n(1)); }},
     {"embedding", [](P c) { ops::embedding(c.x(0), c.x(1)); }},
     {"matmul", [](P c) { ops::matmul(c.x(0), c.x(1), c.n(2) != 0, c.n(3) != 0); }},
@@ -292,6 +293,12 @@ TEST(OpErrors, IndicesOutOfRangeHaveTheLine) {
        {1, 3},
        2,
        "scatter_add: index 2 at position 0 is out of range, size 2"},
+      {[](R x, Value at) {
+         return ops::index_copy(x(f32, {2, 3}), 1, at, x(f32, {2, 2}));
+       },
+       {2},
+       3,
+       "index_copy: index 3 at position 0 is out of range, size 3"},
       {[](R, Value at) { return ops::one_hot(at, 4); },
        {2},
        4,

@@ -122,6 +122,10 @@ TEST(TpuCost, RowOperationsOfTraining) {
          return ops::scatter_add(x(g), 1, g({4, 3}, DType::kI64), g({4, 3}));
        },
        12, 0},
+      {[&](TestGraph& g) {
+         return ops::index_copy(x(g), 1, g({3}, DType::kI64), g({4, 3}));
+       },
+       0, 0},
       {[&](TestGraph& g) { return ops::transpose(x(g), 0, 1); }, 0, 0},
       {[&](TestGraph& g) { return ops::cast(x(g), DType::kBf16); }, 40, 0},
   };

@@ -29,6 +29,16 @@ TensorType scatter_add_type(Query q) {
   return q.operands[0];
 }
 
+TensorType index_copy_type(Query q) {
+  const TensorType &x = q.operands[0], &index = q.operands[1];
+  check_index(index, "index_copy");
+  check(index.shape.rank() == 1, "index_copy: expected an index (N), got {}", index);
+  const int axis = x.shape.axis(q.attrs[0], "index_copy");
+  const TensorType wanted{x.dtype, x.shape.with(axis, index.shape[0])};
+  check(q.operands[2] == wanted, "index_copy: expected a source {1} for {2}, got {0}", q.operands[2], wanted, x);
+  return x;
+}
+
 TensorType one_hot_type(Query q) {
   check_index(q.operands[0], "one_hot");
   check(q.attrs[0] >= 1, "one_hot: expected at least one class, got {}", q.attrs[0]);
@@ -62,6 +72,7 @@ struct IndexingDef {
   OpCost cost;
   Required<BatchRule> batch;
   Required<std::string_view> aten;
+  InPlaceRule in_place = InPlaceRule::kNever;
 };
 constexpr OpDef indexing(const IndexingDef& def) {
   return {.attributes = def.attributes,
@@ -74,7 +85,7 @@ constexpr OpDef indexing(const IndexingDef& def) {
           .cost = def.cost,
           .batch = def.batch,
           .memory = MemoryRule::kBuffer,
-          .in_place = InPlaceRule::kNever,
+          .in_place = def.in_place,
           .autocast = AutocastRule::kAsGiven,
           .numbers = kNumbersAreOperands,
           .xla = xla_names(def.aten, kCustomCall)};
@@ -116,6 +127,46 @@ constexpr OpDef kScatterAdd = indexing(IndexingDef{
              .traffic = Traffic{.is_each_once = false, .result = 0, .operands = {0, 1, 3}}},
     .batch = BatchRule::kGrows,
     .aten = "aten::scatter_add",
+});
+
+// The index along the axis of a source of index_copy, for gather and scatter ops, which take one for each element.
+Value index_of_each(Value index, const Shape& source, int axis) {
+  Shape ones = source;
+  for (int i = 0; i < source.rank(); ++i)
+    if (i != axis) ones = ones.with(i, 1);
+  return ops::expand(ops::reshape(index, ones), source);
+}
+
+// Whether each element of an index is the last of those equal to it. `size`: of the axis.
+Value counts(Value index, int64_t size) {
+  backends::Program& program = *index.program;
+  const Value places = ops::arange(program, index.shape()[0]);
+  const Value none{&program, program.constant(0, {DType::kI64, Shape{size}})};
+  const Value last = ops::index_copy(none, 0, index, places);
+  return ops::eq(ops::gather(last, 0, index), places);
+}
+
+// (x, index (N), source), as torch.index_copy: the rows of x at the indices along an axis are those of the source. Of
+// equal indices, the last counts.
+constexpr OpDef kIndexCopy = indexing(IndexingDef{
+    .attributes = Attributes(kAlongAxis),
+    .infer = index_copy_type,
+    .gradient =
+        [](Value y, Value grad, Grads grads) {
+          const int64_t axis = attrs(y)[0];
+          const Value index = operand(y, 1), source = operand(y, 2);
+          grads[0] = ops::index_copy(grad, axis, index, zeros_like(source));
+          const Value of_each = index_of_each(index, source.shape(), static_cast<int>(axis));
+          grads[2] = ops::where(
+              index_of_each(counts(index, y.shape()[static_cast<int>(axis)]), source.shape(), static_cast<int>(axis)),
+              ops::gather(grad, axis, of_each), zeros_like(source));
+        },
+    .cost = {.flops = flops<0>,
+             .xla = xla_count<kNoArithmetic>,
+             .traffic = Traffic{.is_each_once = false, .result = 0, .operands = {0, 1, 2}}},
+    .batch = BatchRule::kGrows,
+    .aten = "aten::index_copy",
+    .in_place = InPlaceRule::kFirst,
 });
 
 // (index) -> (…, classes) f32.
@@ -170,6 +221,11 @@ Value gather(Value x, int64_t axis, Value index) {
 Value scatter_add(Value x, int64_t axis, Value index, Value src) {
   const int64_t attrs[] = {normal_axis("scatter_add", x, axis)};
   return record(Op::kScatterAdd, {x, index, src}, attrs);
+}
+
+Value index_copy(Value x, int64_t axis, Value index, Value source) {
+  const int64_t attrs[] = {normal_axis("index_copy", x, axis)};
+  return record(Op::kIndexCopy, {x, index, source}, attrs);
 }
 
 Value one_hot(Value index, int64_t classes) {
