@@ -1,7 +1,7 @@
 // Limits of this machine, for the lower bounds that steps.py prints: f32 FMA and bf16 rates, copy bandwidth. The bf16
 // rate is that of AMX tiles or of dot products, whichever is higher.
 //
-//     peak THREADS   ->   {"fma_gflops": …, "bf16_gflops": …, "copy_gbs": …}
+//     peak THREADS   ->   {"fma_gflops": …, "bf16_gflops": …, "copy_gbs": …, "read_gbs": …}
 //
 // Best of several short rounds, on THREADS threads at once.
 
@@ -119,8 +119,25 @@ double bf16_rate(int threads, double fma) {
   return best;
 }
 
+constexpr size_t kBytes = size_t{64} << 20;
+
+double read_bandwidth(int threads) {
+  typedef uint64_t Line __attribute__((vector_size(64)));
+  constexpr int kPasses = 4;
+  const std::vector<std::vector<Line>> sources(static_cast<size_t>(threads), std::vector<Line>(kBytes / sizeof(Line)));
+  std::atomic<int> next{0};
+  std::atomic<uint64_t> total{0};  // so that the sums are not left out
+  const double seconds = seconds_of(threads, [&] {
+    const auto& mine = sources[static_cast<size_t>(next++ % threads)];
+    Line sum{};
+    for (int i = 0; i < kPasses; ++i)
+      for (const Line& line : mine) sum += line;
+    total += sum[0] + sum[7];
+  });
+  return kPasses * static_cast<double>(kBytes) * threads / seconds * 1e-9;
+}
+
 double copy_bandwidth(int threads) {
-  constexpr size_t kBytes = size_t{64} << 20;
   std::vector<std::vector<char>> sources, targets;
   for (int i = 0; i < threads; ++i) {
     sources.emplace_back(kBytes, 1);
@@ -139,6 +156,6 @@ double copy_bandwidth(int threads) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   const double fma = kFmaFlops * threads / seconds_of(threads, fma_work) * 1e-9;
-  std::printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"copy_gbs\": %.1f}\n", fma, bf16_rate(threads, fma),
-              copy_bandwidth(threads));
+  std::printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"copy_gbs\": %.1f, \"read_gbs\": %.1f}\n", fma,
+              bf16_rate(threads, fma), copy_bandwidth(threads), read_bandwidth(threads));
 }

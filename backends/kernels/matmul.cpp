@@ -29,6 +29,7 @@ bool suits_tiles(const MatmulShape& s) {
 }
 
 Kernel prepare_f32(const MatmulShape& shape) {
+  if (suits_matvec(shape, DType::kF32, DType::kF32)) return prepare_matvec(shape, DType::kF32, DType::kF32);
   return suits_tiles(shape) ? prepare_matmul_tiles(shape, DType::kF32)
                             : prepare_matmul_dnnl(shape, DType::kF32, DType::kF32);
 }
@@ -131,8 +132,8 @@ Kernel with_addend(Kernel product, const TensorType& result) {
   return make_kernel<run_added>(std::move(name), std::move(m), scratch);
 }
 
-// f32 uses oneDNN, or our own tiles if small or narrow; bf16, with a result of bf16 or f32, native instructions or f32
-// (runtime/cpu_features.h); f16 uses f32; f64 our own tiles.
+// Products of one row or column use loops of their own. f32 uses oneDNN, or our own tiles if small or narrow; bf16,
+// with a result of bf16 or f32, native instructions or f32 (runtime/cpu_features.h); f16 uses f32; f64 our own tiles.
 Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
   const DType dtype = request.operands[0].dtype, result = request.result.dtype;
@@ -143,6 +144,7 @@ Kernel prepare_matmul(const KernelRequest& request) {
   };
   if (request.result.shape.elements() == 0 || shape.inner == 0)
     return finished(make_kernel<run_empty>("matmul.empty", request.result.bytes()));
+  if (suits_matvec(shape, dtype, result)) return finished(prepare_matvec(shape, dtype, result));
   if (dtype == DType::kF64) return finished(prepare_matmul_tiles(shape, dtype));
   if (dtype == DType::kF32 && suits_tiles(shape)) return finished(prepare_matmul_tiles(shape, dtype));
   if (dtype == DType::kF32) return prepare_matmul_dnnl(shape, dtype, result, adds);

@@ -23,4 +23,8 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
 // Products of f32 or f64 with our own register tiles. (matmul_tiles.cpp)
 Kernel prepare_matmul_tiles(const MatmulShape& shape, DType dtype);
 
+// Whether prepare_matvec() computes a product: one of one row or column, of f32 or bf16. Its result may be either.
+bool suits_matvec(const MatmulShape& shape, DType dtype, DType result);
+Kernel prepare_matvec(const MatmulShape& shape, DType dtype, DType result);
+
 }  // namespace runner::backends

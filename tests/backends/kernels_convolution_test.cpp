@@ -90,7 +90,10 @@ void check_conv(const ConvCall& call, bool is_onednn) {
   const auto got = run_kernel(kernel, operands, types);
   const std::string what =
       fmt::format("{} of {} and {}", kernel.name, call.operands[0].to_string(), call.operands[1].to_string());
-  EXPECT_EQ(kernel.name.find("dnnl") != std::string::npos, is_onednn) << what;
+  // Without AVX-512, oneDNN has no fast kernels for some shapes, such as gradients of weights with dilation.
+  if (!is_onednn || onednn_limit().avx512) {
+    EXPECT_EQ(kernel.name.find("dnnl") != std::string::npos, is_onednn) << what;
+  }
   const bool narrow = size_of(call.result.dtype) == 2;
   // Terms of a sum, at most: those of the gradient of the weights are the windows of all samples.
   const TensorType& y = call.op == Op::kConv ? call.result : call.operands[call.op == Op::kConvGradX ? 0 : 1];

@@ -115,10 +115,47 @@ TEST_P(Matmul, LargeProductsAreTiled) {
       for (const bool tb : {false, true}) check(product(batch, m, n, k, ta, tb, GetParam()));
 }
 
+// One row or one column, with sizes beyond whole vectors, cache lines and blocks, and matrices cut for several threads.
+TEST_P(Matmul, VectorTimesMatrix) {
+  constexpr int64_t kSizes[][2] = {{1, 1},   {3, 5},    {4, 4},    {15, 17},   {16, 64},  {31, 33},
+                                   {40, 47}, {64, 127}, {131, 70}, {700, 131}, {2100, 70}};
+  EveryIsa isas;
+  isas.run([&](Isa isa) {
+    SCOPED_TRACE(name_of(isa));
+    for (const auto& [n, k] : kSizes)
+      for (const bool ta : {false, true})
+        for (const bool tb : {false, true}) {
+          check(product(0, 1, n, k, ta, tb, GetParam()));
+          check(product(0, n, 1, k, ta, tb, GetParam()));
+          if (GetParam() == DType::kBf16) check(wide_product(0, 1, n, k, ta, tb));
+        }
+  });
+}
+
+// The chains of one row are those of the tiles.
+TEST(MatmulKernels, OneRowHasTheBitsOfManyRows) {
+  EveryIsa isas;
+  isas.run([](Isa isa) {
+    SCOPED_TRACE(name_of(isa));
+    for (const int64_t cols : {5, 77, 700})
+      for (const int64_t inner : {3, 150, 301})
+        for (const bool tb : {false, true}) {
+          const Product two = product(0, 2, cols, inner, false, tb, DType::kF32),
+                        one = product(0, 1, cols, inner, false, tb, DType::kF32);
+          const std::array operands = {random_tensor(two.operands[0], 1), random_tensor(two.operands[1], 2)};
+          const TestTensor row(one.operands[0], [&](int64_t i) { return operands[0][i]; });
+          const TensorType of_two[] = {two.c}, of_one[] = {one.c};
+          const auto want = run_kernel(prepare_kernel(two.request()), operands, of_two);
+          const auto got = run_kernel(prepare_kernel(one.request()), {{row, operands[1]}}, of_one);
+          for (int64_t i = 0; i < cols; ++i) ASSERT_EQ(got[0][i], want[0][i]) << text(one) << ": " << i;
+        }
+  });
+}
+
 TEST(MatmulKernels, AddToAnotherTensor) {
-  constexpr int64_t kSizes[][4] = {{0, 5, 3, 7},       {0, 3, 4, 0},       {3, 8, 9, 10},
-                                   {0, 150, 200, 100}, {0, 20, 700, 200},  {0, 33, 700, 131},
-                                   {3, 129, 131, 127}, {0, 128, 1024, 32}, {0, 256, 128, 1024}};
+  constexpr int64_t kSizes[][4] = {{0, 5, 3, 7},       {0, 3, 4, 0},       {3, 8, 9, 10},     {0, 1, 70, 33},
+                                   {0, 150, 200, 100}, {0, 20, 700, 200},  {0, 33, 700, 131}, {3, 129, 131, 127},
+                                   {0, 128, 1024, 32}, {0, 256, 128, 1024}};
   for (const auto& [batch, m, n, k] : kSizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
@@ -185,6 +222,8 @@ TEST(MatmulKernels, NamesDescribeTheKernel) {
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 300, 300, 300, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
   EXPECT_EQ(prepare_kernel(product(0, 3000, 10, 300, false, false, DType::kF32).request()).name, "matmul.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 1, 300, 30, false, false, DType::kF32).request()).name, "matvec.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 300, 1, 30, false, false, DType::kBf16).request()).name, "matvec.bf16");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF16).request()).name, "matmul.f16_as_f32");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF64).request()).name, "matmul.f64");
   EXPECT_EQ(prepare_kernel(wide_product(0, 2, 2, 2, false, false).request()).name, "matmul.bf16_as_f32.wide");

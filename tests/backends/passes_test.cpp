@@ -176,5 +176,57 @@ return 'loss' = %3
 )");
 }
 
+// The weights are constant, the sum is not. What only the constant part or a view needs is not kept.
+TEST(Passes, HoistComputesOnceWhatDependsOnConstantStates) {
+  Program program;
+  const auto state = [&](const char* name, Shape shape) {
+    return Value{&program, program.input(InputKind::kState, name, {DType::kF32, std::move(shape)})};
+  };
+  const Value weights = state("weights", Shape{12});
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{2, 3}})};
+  const Value sum = state("sum", Shape{2, 4});
+  const Value rounded = ops::cast(ops::mul(weights, 2.0), DType::kBf16);
+  const Value product = ops::matmul(ops::cast(x, DType::kBf16), ops::reshape(rounded, Shape{3, 4}));
+  program.output("sum", ops::add(sum, ops::cast(product, DType::kF32)).id, /*state=*/2);
+  program.output("product", product.id);
+
+  const Hoisted parts = hoist(program, /*constant_states=*/1);
+  EXPECT_EQ(verify(parts.once), "");
+  EXPECT_EQ(verify(parts.each), "");
+  EXPECT_EQ(parts.types, (std::vector<TensorType>{{DType::kBf16, Shape{12}}}));
+  EXPECT_EQ(to_string(parts.once), R"(%0 = input state 'computed once' : (12) bf16
+%1 = input state 'weights' : (12) f32
+%2 = constant 2 : (12) f32
+%3 = mul %1 %2 : (12) f32
+%4 = cast %3 : (12) bf16
+update 'computed once' = %4
+)");
+  EXPECT_EQ(count(parts.each, Op::kMul), 0);
+
+  const auto values = [](TensorType type) {
+    return HostTensor(std::move(type), [](int64_t i) { return 0.3 * static_cast<double>(i) - 1; });
+  };
+  const HostTensor of_weights = values(program.type(weights.id)), of_x = values(program.type(x.id)),
+                   of_sum = values(program.type(sum.id));
+  OpByOpDevice device;
+  const Results want = run_program(device, program, {of_weights, of_x, of_sum}, /*times=*/2);
+  const HostTensor of_rounded = run_program(device, parts.once, {HostTensor(parts.types[0]), of_weights}).states[0];
+  const Results got = run_program(device, parts.each, {of_rounded, of_weights, of_x, of_sum}, /*times=*/2);
+  EXPECT_EQ(got.outputs, want.outputs);
+  EXPECT_EQ(got.states[2], want.states[1]);
+}
+
+// A Program without such values is not changed: inputs, views, and values that also depend on others stay.
+TEST(Passes, HoistLeavesInputsAndViews) {
+  Program program;
+  const Value weights{&program, program.input(InputKind::kState, "weights", {DType::kF32, Shape{12}})};
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{2, 3}})};
+  program.output("y", ops::matmul(x, ops::reshape(weights, Shape{3, 4})).id);
+  program.output("numbers", ops::neg(ops::arange(program, 3)).id);
+  const Hoisted parts = hoist(program, /*constant_states=*/1);
+  EXPECT_TRUE(parts.types.empty());
+  EXPECT_TRUE(parts.each.same_structure(dce(program)));
+}
+
 }  // namespace
 }  // namespace runner::backends::testing

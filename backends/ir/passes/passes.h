@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backends/ir/program.h"
 
@@ -47,6 +48,15 @@ Program legalise(const Program& program);
 // kernel comes between. Otherwise the f32 values, or what readers near the cast make of them, would stay in memory from
 // the forward to the backward pass.
 Program repeat_casts(const Program& program);
+
+// A Program that is executed many times, in two parts.
+struct Hoisted {
+  Program once, each;
+  std::vector<TensorType> types;  // of the values that `once` computes
+};
+// Moves what depends only on the first `constant_states` states to `once`, which has no other inputs. Its results are
+// states of both parts, before all others.
+Hoisted hoist(const Program& program, int constant_states);
 
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.
 Program optimise(const Program& program);

@@ -195,6 +195,21 @@ struct MatmulLoops {
   void (*multiply)(const MatmulBlock<T>& block);
 };
 
+// y = x B for the columns of a block. B has rows of `stride` elements.
+struct MatvecBlock {
+  float* y;        // (cols)
+  const float* x;  // (inner)
+  const void* b;
+  int64_t stride, cols, inner;
+};
+struct MatvecLoops {
+  struct ByLayout {
+    void (*by_rows)(const MatvecBlock& block);     // B (inner, cols)
+    void (*by_columns)(const MatvecBlock& block);  // B (cols, inner)
+  };
+  ByLayout f32, bf16;
+};
+
 // dst[j · dst_stride + i] = src[i · src_stride + j] for i in [0, rows), j in [0, cols), by element size in bytes.
 struct TransposeLoops {
   using Transpose = void (*)(void* dst, int64_t dst_stride, const void* src, int64_t src_stride, int64_t rows,
@@ -225,6 +240,7 @@ struct Loops {
   const RowLoops<double>& rows_f64;
   const MatmulLoops<float>& matmul_f32;
   const MatmulLoops<double>& matmul_f64;
+  MatvecLoops matvec;
   const AttentionLoops<float>& attention_f32;
   const AttentionLoops<double>& attention_f64;
   const WindowLoops<float>& windows_f32;

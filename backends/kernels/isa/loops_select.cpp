@@ -15,6 +15,7 @@ namespace runner::backends {
   const RowLoops<double>& row_loops_f64();             \
   const MatmulLoops<float>& matmul_loops_f32();        \
   const MatmulLoops<double>& matmul_loops_f64();       \
+  MatvecLoops matvec_loops();                          \
   const AttentionLoops<float>& attention_loops_f32();  \
   const AttentionLoops<double>& attention_loops_f64(); \
   const WindowLoops<float>& window_loops_f32();        \
@@ -34,12 +35,12 @@ RUNNER_DECLARE_ISA(avx512)
 namespace {
 
 // The table of one set, from the tables of its files.
-#define RUNNER_LOOPS(isa)                                                                                         \
-  Loops {                                                                                                         \
-    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),    \
-        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::attention_loops_f32(), isa::attention_loops_f64(), \
-        isa::window_loops_f32(), isa::window_loops_f64(), isa::channel_loops_f32(), isa::channel_loops_f64(),     \
-        isa::transpose_loops(), isa::random_loops()                                                               \
+#define RUNNER_LOOPS(isa)                                                                                       \
+  Loops {                                                                                                       \
+    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),  \
+        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::matvec_loops(), isa::attention_loops_f32(),      \
+        isa::attention_loops_f64(), isa::window_loops_f32(), isa::window_loops_f64(), isa::channel_loops_f32(), \
+        isa::channel_loops_f64(), isa::transpose_loops(), isa::random_loops()                                   \
   }
 
 bool supported(Isa isa) {

@@ -93,8 +93,44 @@ const NextToken::Compiled& NextToken::compiled(Form form, int64_t tokens) {
   return entry->second;
 }
 
-// Inputs: the weights, the tokens (1, T), and the position (1) of the one token, or of the last before the padding.
 NextToken::Compiled NextToken::compile(Form form, int64_t tokens) {
+  const Program program = record(form, tokens);
+  backends::Hoisted parts = backends::hoist(backends::optimise(program), static_cast<int>(weights_.size()));
+  Compiled compiled{.executable = device_.compile(parts.each), .of_weights = nullptr, .caches = {}, .logits = 0};
+  for (const backends::Output& output : parts.each.outputs())
+    if (output.state >= 0) compiled.caches.push_back(parts.each.type(output.value));
+  compiled.logits = static_cast<int>(parts.each.outputs().size()) - 1;
+  compiled.of_weights = &of_weights(std::move(parts));
+  return compiled;
+}
+
+NextToken::OfWeights& NextToken::of_weights(backends::Hoisted parts) {
+  for (OfWeights& known : of_weights_)
+    if (known.program.same_structure(parts.once)) return known;
+  OfWeights& added = of_weights_.emplace_back(std::move(parts.once));
+  if (!parts.types.empty()) added.executable = device_.compile(added.program);
+  for (const backends::TensorType& type : parts.types) added.values.push_back(device_.allocate(type.bytes()));
+  return added;
+}
+
+std::vector<backends::Buffer*> NextToken::states_of(OfWeights& of_weights) {
+  std::vector<backends::Buffer*> states;
+  for (const auto& value : of_weights.values) states.push_back(value.get());
+  states.insert(states.end(), weights_.begin(), weights_.end());
+  if (!of_weights.is_current && of_weights.executable)
+    device_.wait(device_.submit(*of_weights.executable, {.states = states, .batch = {}, .scalars = {}}));
+  of_weights.is_current = true;
+  return states;
+}
+
+void NextToken::forget() {
+  known_.clear();
+  for (OfWeights& each : of_weights_) each.is_current = false;
+}
+
+// Inputs: the weights, the tokens (1, T), and the position (1) of the one token, or of the last before the padding. The
+// logits are the last output.
+Program NextToken::record(Form form, int64_t tokens) const {
   Program program;
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<Value> buffers;
@@ -120,18 +156,14 @@ NextToken::Compiled NextToken::compile(Form form, int64_t tokens) {
             outputs, logits.type().to_string(), tokens);
   logits = ops::reshape(logits, Shape{rows, outputs});
   if (!has_cache_) logits = ops::embedding(logits, position);
-  const auto index = static_cast<int>(program.outputs().size());
   program.output("logits", logits.id);
-  Compiled compiled{.executable = device_.compile(program), .caches = {}, .logits = index};
-  for (const backends::Output& output : program.outputs())
-    if (output.state >= 0) compiled.caches.push_back(program.type(output.value));
-  return compiled;
+  return program;
 }
 
 void NextToken::run(const Compiled& step, std::span<const int32_t> tokens, int64_t position) {
   for (size_t i = caches_.size(); i < step.caches.size(); ++i)
     caches_.push_back(device_.allocate(step.caches[i].bytes()));
-  std::vector<backends::Buffer*> states = weights_;
+  std::vector<backends::Buffer*> states = states_of(*step.of_weights);
   for (size_t i = 0; i < step.caches.size(); ++i) states.push_back(caches_[i].get());
   ids_.assign(static_cast<size_t>(has_cache_ ? std::ssize(tokens) : context_), 0);
   std::ranges::copy(tokens, ids_.begin());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backends/exec/backend.h"
+#include "backends/ir/passes/passes.h"
 #include "runner/train/engine/trainer.h"
 
 namespace runner::train {
@@ -37,11 +39,19 @@ class NextToken {
   std::span<const float> logits_after(std::span<const int32_t> text);
 
   // Call it after the weights have changed.
-  void forget() { known_.clear(); }
+  void forget();
 
  private:
+  // What depends on the weights alone, such as their copies in bf16. It is computed once for all tokens.
+  struct OfWeights {
+    backends::Program program;
+    std::shared_ptr<backends::Executable> executable;
+    std::vector<std::shared_ptr<backends::Buffer>> values;
+    bool is_current = false;
+  };
   struct Compiled {
     std::shared_ptr<backends::Executable> executable;
+    OfWeights* of_weights = nullptr;  // whose values are its first states
     std::vector<backends::TensorType> caches;
     int logits = 0;  // index of the output
   };
@@ -49,6 +59,10 @@ class NextToken {
 
   const Compiled& compiled(Form form, int64_t tokens);
   Compiled compile(Form form, int64_t tokens);
+  backends::Program record(Form form, int64_t tokens) const;
+  OfWeights& of_weights(backends::Hoisted parts);
+  // Returns the values and the weights, after computing the values if the weights have changed.
+  std::vector<backends::Buffer*> states_of(OfWeights& of_weights);
   void run(const Compiled& step, std::span<const int32_t> tokens, int64_t position);
   void begin(std::span<const int32_t> text);
 
@@ -58,6 +72,7 @@ class NextToken {
   const int64_t context_;
   const bool has_cache_;
   std::map<std::tuple<Form, int64_t, int64_t>, Compiled> compiled_;  // by form, tokens and capacity
+  std::list<OfWeights> of_weights_;                                  // one for all forms that compute the same
   int64_t capacity_ = 0;                                             // of the caches
   std::vector<std::shared_ptr<backends::Buffer>> caches_;
   std::vector<int32_t> known_;  // the text in the caches
