@@ -1,5 +1,5 @@
-// Limits of this machine, for the lower bounds that steps.py prints: f32 FMA and bf16 rates, copy bandwidth. The bf16
-// rate is that of AMX tiles or of dot products, whichever is higher.
+// Limits of this machine, for the lower bounds that steps.py prints: f32 FMA and bf16 rates, bandwidth. The bf16 rate
+// is that of AMX tiles or of dot products, whichever is higher.
 //
 //     peak THREADS   ->   {"fma_gflops": …, "bf16_gflops": …, "copy_gbs": …, "read_gbs": …}
 //
@@ -123,18 +123,17 @@ constexpr size_t kBytes = size_t{64} << 20;
 
 double read_bandwidth(int threads) {
   typedef uint64_t Line __attribute__((vector_size(64)));
-  constexpr int kPasses = 4;
-  const std::vector<std::vector<Line>> sources(static_cast<size_t>(threads), std::vector<Line>(kBytes / sizeof(Line)));
+  constexpr size_t kLines = 4 * kBytes / sizeof(Line);  // more than the last cache of large machines
+  const std::vector<std::vector<Line>> sources(static_cast<size_t>(threads), std::vector<Line>(kLines));
   std::atomic<int> next{0};
   std::atomic<uint64_t> total{0};  // so that the sums are not left out
   const double seconds = seconds_of(threads, [&] {
     const auto& mine = sources[static_cast<size_t>(next++ % threads)];
     Line sum{};
-    for (int i = 0; i < kPasses; ++i)
-      for (const Line& line : mine) sum += line;
+    for (const Line& line : mine) sum += line;
     total += sum[0] + sum[7];
   });
-  return kPasses * static_cast<double>(kBytes) * threads / seconds * 1e-9;
+  return static_cast<double>(kLines * sizeof(Line)) * threads / seconds * 1e-9;
 }
 
 double copy_bandwidth(int threads) {

@@ -118,9 +118,10 @@ struct LoadedState {
 StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
                      std::span<const SectionView> sections, size_t chunk_bytes = kStateChunkBytes);
 
-// Reads a checkpoint, or those of its sections that `is_wanted` accepts by name, and verifies every chunk that it
-// reads. Throws Error(kNotFound), or Error(kStore) naming the checkpoint, the section and the damaged chunk.
 using WantedSections = std::function<bool(std::string_view name)>;
+// Reads a checkpoint, or those of its sections that `is_wanted` accepts by name. Verifies every chunk that it reads,
+// and that no other is missing. Throws Error(kNotFound), or Error(kStore) naming the checkpoint, the section and the
+// damaged chunk.
 LoadedState load_state(Store& store, int64_t state_id, const WantedSections& is_wanted = nullptr);
 
 // Reads one section of a checkpoint. Throws like load_state(), and Error(kStore) if there is no such section.

@@ -51,6 +51,7 @@ class ModelledDevice final : public Device, private DeviceStreams {
   }
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override;
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override;
+  bool has_views() const override { return device_->has_views(); }
   std::span<const std::byte> view(const Buffer& buffer) const override { return device_->view(buffer); }
   // Of the device's own memory if it has some, otherwise the limit of the process.
   std::optional<int64_t> memory_limit() const override {

@@ -131,8 +131,9 @@ class Device {
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.
   virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
-  // Returns the contents of a buffer where they are, until the next submission or write; empty if the host cannot read
-  // them there.
+  // Whether the host may read buffers where they are.
+  virtual bool has_views() const { return false; }
+  // Returns the contents of a buffer if has_views(). Valid until the next submission or write.
   virtual std::span<const std::byte> view(const Buffer& /*buffer*/) const { return {}; }
 
   // Throws Error(kRun) if the device does not support an op for some types.

@@ -55,6 +55,8 @@ class CpuDevice : public Device {
       std::memcpy(target.data(), static_cast<const HostBuffer&>(buffer).data() + offset, target.size());
   }
 
+  bool has_views() const override { return true; }
+
   std::span<const std::byte> view(const Buffer& buffer) const override {
     return {static_cast<const HostBuffer&>(buffer).data(), buffer.bytes()};
   }

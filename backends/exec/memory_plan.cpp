@@ -219,7 +219,7 @@ class MemoryPlanner {
     if (rule != InPlaceRule::kSameElement) {
       const std::span<const ValueId> operands = program_.operands(value);
       for (size_t i = 0; i < operands.size(); ++i)
-        if (i != (rule == InPlaceRule::kFirst ? 0u : 2u) && root_of(operands[i]).value == buffer) return false;
+        if (!allows(rule, i) && root_of(operands[i]).value == buffer) return false;
     }
     for (const ValueId operand : group.operands) {
       const Root root = root_of(operand);

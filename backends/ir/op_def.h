@@ -160,6 +160,11 @@ enum class InPlaceRule : uint8_t {
   kFirst,        // of operand 0, whose elements the others do not depend on
   kAddend,       // of operand 2, if there is one
 };
+// Whether the rule allows the buffer of this operand.
+constexpr bool allows(InPlaceRule rule, size_t operand) {
+  return rule == InPlaceRule::kSameElement || (rule == InPlaceRule::kFirst && operand == 0) ||
+         (rule == InPlaceRule::kAddend && operand == 2);
+}
 
 // The type of operands under autocast, by PyTorch's op lists for the CPU.
 enum class AutocastRule : uint8_t {

@@ -19,11 +19,11 @@ struct Launcher {
 
 // SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step.
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "WORLD_SIZE", "RANK", "without torchrun"},
+    {"torchrun or the like", "WORLD_SIZE", "RANK", "without torchrun"},
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
      "without mpirun, or with `mpirun -n 1 --bind-to none`"},
     {"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "without mpirun, or with `mpirun -n 1`"},
-    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "with `srun --ntasks=1 --cpus-per-task=CORES`"},
+    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "with `srun --overlap --ntasks=1 --cpus-per-task=CORES`"},
     {"a launcher with PMI", "PMI_SIZE", "PMI_RANK", "without mpirun, or with `mpirun -n 1`"},
 };
 

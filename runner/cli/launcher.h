@@ -1,4 +1,5 @@
-// Launchers that start a command several times: mpirun, srun, torchrun.
+// Launchers that start a command several times: mpirun, srun, torchrun. One that sets none of their variables, such as
+// prterun, is not recognised.
 #pragma once
 
 namespace runner::cli {

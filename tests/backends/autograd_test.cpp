@@ -124,8 +124,8 @@ TEST(Autograd, GatherScatterAndReductions) {
 
 TEST(Autograd, IndexCopy) {
   Model m;
-  const Value x = m.parameter({3, 4}), rows = m.parameter({3, 2});
-  const Value copied = ops::index_copy(x, 1, m.integers({2}, {3, 1}), rows);
+  const Value x = m.parameter({3, 4}), rows = m.parameter({3, 3});
+  const Value copied = ops::index_copy(x, 1, m.integers({3}, {3, 1, 3}), rows);  // the last of equal indices counts
   check_gradients(m, ops::mul(copied, copied));
 }
 

@@ -328,9 +328,7 @@ TEST_P(OpMatrix, ResultsOverwriteTheOperandsOfTheirRule) {
     for (size_t i = 0; i < node.tensors.size(); ++i) {
       if (node.operand_type(i) != node.type()) continue;
       const Program updating = with_updated_operand(node, i);
-      const InPlaceRule rule = def().in_place;
-      const bool is_in_place = rule == InPlaceRule::kSameElement || (rule == InPlaceRule::kFirst && i == 0) ||
-                               (rule == InPlaceRule::kAddend && i == 2);
+      const bool is_in_place = allows(def().in_place, i);
       EXPECT_EQ(build_plan(updating).copies.empty(), is_in_place) << "operand " << i;
       EXPECT_EQ(run_plan_once(updating, node.tensors, {}, pool_of(1)).states[0], want) << "operand " << i;
     }

@@ -65,6 +65,27 @@ void embedding_gradient(Value result, Value grad, Grads grads) {
   grads[0] = {result.program, result.program->record(Op::kEmbeddingGrad, operands, rows)};
 }
 
+// Whether each element of an index is the last of those equal to it. `size`: of the axis.
+Value is_last_of_equal(Value index, int64_t size) {
+  backends::Program& program = *index.program;
+  const Value places = ops::arange(program, index.shape()[0]);
+  const Value none{&program, program.constant(0, {DType::kI64, Shape{size}})};
+  const Value last = ops::index_copy(none, 0, index, places);
+  return ops::eq(ops::gather(last, 0, index), places);
+}
+
+void index_copy_gradient(Value result, Value grad, Grads grads) {
+  const Value index = operand(result, 1), zeros = zeros_like(operand(result, 2));
+  const auto axis = static_cast<int>(attrs(result)[0]);
+  Shape along = zeros.shape();
+  for (int i = 0; i < along.rank(); ++i)
+    if (i != axis) along = along.with(i, 1);
+  const auto of_each = [&](Value x) { return ops::expand(ops::reshape(x, along), zeros.shape()); };
+  grads[0] = ops::index_copy(grad, axis, index, zeros);
+  grads[2] = ops::where(of_each(is_last_of_equal(index, result.shape()[axis])), ops::gather(grad, axis, of_each(index)),
+                        zeros);
+}
+
 struct IndexingDef {
   Required<Attributes> attributes;
   Required<TypeRule> infer;
@@ -129,38 +150,12 @@ constexpr OpDef kScatterAdd = indexing(IndexingDef{
     .aten = "aten::scatter_add",
 });
 
-// The index along the axis of a source of index_copy, for gather and scatter ops, which take one for each element.
-Value index_of_each(Value index, const Shape& source, int axis) {
-  Shape ones = source;
-  for (int i = 0; i < source.rank(); ++i)
-    if (i != axis) ones = ones.with(i, 1);
-  return ops::expand(ops::reshape(index, ones), source);
-}
-
-// Whether each element of an index is the last of those equal to it. `size`: of the axis.
-Value counts(Value index, int64_t size) {
-  backends::Program& program = *index.program;
-  const Value places = ops::arange(program, index.shape()[0]);
-  const Value none{&program, program.constant(0, {DType::kI64, Shape{size}})};
-  const Value last = ops::index_copy(none, 0, index, places);
-  return ops::eq(ops::gather(last, 0, index), places);
-}
-
 // (x, index (N), source), as torch.index_copy: the rows of x at the indices along an axis are those of the source. Of
 // equal indices, the last counts.
 constexpr OpDef kIndexCopy = indexing(IndexingDef{
     .attributes = Attributes(kAlongAxis),
     .infer = index_copy_type,
-    .gradient =
-        [](Value y, Value grad, Grads grads) {
-          const int64_t axis = attrs(y)[0];
-          const Value index = operand(y, 1), source = operand(y, 2);
-          grads[0] = ops::index_copy(grad, axis, index, zeros_like(source));
-          const Value of_each = index_of_each(index, source.shape(), static_cast<int>(axis));
-          grads[2] = ops::where(
-              index_of_each(counts(index, y.shape()[static_cast<int>(axis)]), source.shape(), static_cast<int>(axis)),
-              ops::gather(grad, axis, of_each), zeros_like(source));
-        },
+    .gradient = index_copy_gradient,
     .cost = {.flops = flops<0>,
              .xla = xla_count<kNoArithmetic>,
              .traffic = Traffic{.is_each_once = false, .result = 0, .operands = {0, 1, 2}}},

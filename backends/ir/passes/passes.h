@@ -49,13 +49,12 @@ Program legalise(const Program& program);
 // the forward to the backward pass.
 Program repeat_casts(const Program& program);
 
-// A Program that is executed many times, in two parts.
+// Cuts what does not change out of a Program that is executed many times. Its first `constant_states` inputs must be
+// states that no output replaces, and no input may be a rounded copy (Input::rounded_of).
 struct Hoisted {
-  Program once, each;
-  std::vector<TensorType> types;  // of the values that `once` computes
+  std::vector<Program> values;  // each computes its state 0 from the constant states, which follow
+  Program rest;                 // its first states are the values
 };
-// Moves what depends only on the first `constant_states` states to `once`, which has no other inputs. Its results are
-// states of both parts, before all others.
 Hoisted hoist(const Program& program, int constant_states);
 
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.

@@ -2,8 +2,8 @@
 //
 // B is packed into panels of a few vectors of columns; a tile of C stays in registers while k runs through a panel.
 // Each element of C is one chain of multiply-adds in the order of k for any tile, so cutting a product does not change
-// bits. Only this file is compiled to contract a·b + c (CMakeLists.txt): sets with FMA agree with each other, baseline
-// rounds twice.
+// bits. Only this file and matvec_loops.cpp are compiled to contract a·b + c (CMakeLists.txt): sets with FMA agree with
+// each other, baseline rounds twice.
 
 #include <cstring>
 #include <utility>

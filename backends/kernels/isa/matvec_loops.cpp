@@ -1,7 +1,6 @@
 // Products of one row with a matrix, f32 or bf16, at the rate at which memory gives the matrix.
 //
-// Each element is one chain of multiply-adds in the order of k, as in matmul_loops.cpp, with the same bits. This file
-// is compiled to contract a·b + c, too.
+// Each element is one chain of multiply-adds in the order of k, as in matmul_loops.cpp, with the same bits.
 
 #include <cstring>
 #include <utility>

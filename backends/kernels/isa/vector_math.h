@@ -245,7 +245,7 @@ RUNNER_INLINE double log2(double x) {
   return e + 2.8853900817779268 * s * p;
 }
 
-// cos 2πt of 0 ≤ t < 2⁵⁰ in f64, for results in f32. Whole quarters are subtracted exactly; Taylor polynomials cover
+// cos 2πt of 0 ≤ t < 2⁴⁹ in f64, for results in f32. Whole quarters are subtracted exactly; Taylor polynomials cover
 // the remaining ±⅛ turn. Absolute error: 2⁻⁵⁰.
 RUNNER_INLINE double cos_of_turns(double t) {
   const double shifted = 4.0 * t + kRoundF64;

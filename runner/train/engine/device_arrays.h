@@ -30,8 +30,7 @@
 
 namespace runner::train {
 
-// What the weights and the buffers of a model contain at first. A checkpoint that is restored at once replaces them, so
-// nothing need be drawn.
+// Whether allocate() initialises the weights and the buffers of a model; kNone: a checkpoint is restored next.
 enum class FirstWeights { kInitial, kNone };
 
 class DeviceArrays {
@@ -80,7 +79,8 @@ class DeviceArrays {
   std::vector<std::byte> read(int32_t array) const;
   // Reads from byte `offset` on.
   void read(int32_t array, size_t offset, std::span<std::byte> target) const;
-  // Returns the contents where they are; see DeviceRules::has_host_arrays. Empty if the host cannot read them there.
+  // See backends::Device.
+  bool has_views() const { return device_.has_views(); }
   std::span<const std::byte> view(int32_t array) const { return device_.view(*arrays_[static_cast<size_t>(array)]); }
   // Does nothing if another rank writes this array.
   void write(int32_t array, std::span<const std::byte> contents);

@@ -124,7 +124,7 @@ MemoryUse Trainer::memory() const {
 }
 
 std::optional<double> Trainer::loss_scale() {
-  if (!first_scale(recipe_)) return std::nullopt;
+  if (!layout_.has(ArrayRole::kScaler)) return std::nullopt;
   float scale = 0;
   arrays_.read(layout_.find(ArrayRole::kScaler, 0, kScale), 0, std::as_writable_bytes(std::span(&scale, 1)));
   return scale;

@@ -96,36 +96,35 @@ const NextToken::Compiled& NextToken::compiled(Form form, int64_t tokens) {
 NextToken::Compiled NextToken::compile(Form form, int64_t tokens) {
   const Program program = record(form, tokens);
   backends::Hoisted parts = backends::hoist(backends::optimise(program), static_cast<int>(weights_.size()));
-  Compiled compiled{.executable = device_.compile(parts.each), .of_weights = nullptr, .caches = {}, .logits = 0};
-  for (const backends::Output& output : parts.each.outputs())
-    if (output.state >= 0) compiled.caches.push_back(parts.each.type(output.value));
-  compiled.logits = static_cast<int>(parts.each.outputs().size()) - 1;
-  compiled.of_weights = &of_weights(std::move(parts));
+  Compiled compiled{.executable = device_.compile(parts.rest), .hoisted = {}, .caches = {}, .logits = 0};
+  for (Program& value : parts.values) compiled.hoisted.push_back(&find_or_add(std::move(value)));
+  for (const backends::Output& output : parts.rest.outputs())
+    if (output.state >= 0) compiled.caches.push_back(parts.rest.type(output.value));
+  compiled.logits = static_cast<int>(parts.rest.outputs().size()) - 1;
   return compiled;
 }
 
-NextToken::OfWeights& NextToken::of_weights(backends::Hoisted parts) {
-  for (OfWeights& known : of_weights_)
-    if (known.program.same_structure(parts.once)) return known;
-  OfWeights& added = of_weights_.emplace_back(std::move(parts.once));
-  if (!parts.types.empty()) added.executable = device_.compile(added.program);
-  for (const backends::TensorType& type : parts.types) added.values.push_back(device_.allocate(type.bytes()));
+NextToken::HoistedValue& NextToken::find_or_add(Program value) {
+  for (HoistedValue& known : hoisted_)
+    if (known.program.same_structure(value)) return known;
+  HoistedValue& added = hoisted_.emplace_back();
+  added.executable = device_.compile(value);
+  added.buffer = device_.allocate(value.type(value.outputs()[0].value).bytes());
+  added.program = std::move(value);
   return added;
 }
 
-std::vector<backends::Buffer*> NextToken::states_of(OfWeights& of_weights) {
-  std::vector<backends::Buffer*> states;
-  for (const auto& value : of_weights.values) states.push_back(value.get());
+void NextToken::compute(HoistedValue& value) {
+  if (value.is_current) return;
+  std::vector<backends::Buffer*> states = {value.buffer.get()};
   states.insert(states.end(), weights_.begin(), weights_.end());
-  if (!of_weights.is_current && of_weights.executable)
-    device_.wait(device_.submit(*of_weights.executable, {.states = states, .batch = {}, .scalars = {}}));
-  of_weights.is_current = true;
-  return states;
+  device_.wait(device_.submit(*value.executable, {.states = states, .batch = {}, .scalars = {}}));
+  value.is_current = true;
 }
 
 void NextToken::forget() {
   known_.clear();
-  for (OfWeights& each : of_weights_) each.is_current = false;
+  for (HoistedValue& value : hoisted_) value.is_current = false;
 }
 
 // Inputs: the weights, the tokens (1, T), and the position (1) of the one token, or of the last before the padding. The
@@ -163,7 +162,12 @@ Program NextToken::record(Form form, int64_t tokens) const {
 void NextToken::run(const Compiled& step, std::span<const int32_t> tokens, int64_t position) {
   for (size_t i = caches_.size(); i < step.caches.size(); ++i)
     caches_.push_back(device_.allocate(step.caches[i].bytes()));
-  std::vector<backends::Buffer*> states = states_of(*step.of_weights);
+  std::vector<backends::Buffer*> states;
+  for (HoistedValue* const value : step.hoisted) {
+    compute(*value);
+    states.push_back(value->buffer.get());
+  }
+  states.insert(states.end(), weights_.begin(), weights_.end());
   for (size_t i = 0; i < step.caches.size(); ++i) states.push_back(caches_[i].get());
   ids_.assign(static_cast<size_t>(has_cache_ ? std::ssize(tokens) : context_), 0);
   std::ranges::copy(tokens, ids_.begin());

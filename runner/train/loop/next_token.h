@@ -42,16 +42,16 @@ class NextToken {
   void forget();
 
  private:
-  // What depends on the weights alone, such as their copies in bf16. It is computed once for all tokens.
-  struct OfWeights {
+  // A value that depends on the weights alone, such as their copy in bf16. It is computed once for all tokens.
+  struct HoistedValue {
     backends::Program program;
     std::shared_ptr<backends::Executable> executable;
-    std::vector<std::shared_ptr<backends::Buffer>> values;
+    std::shared_ptr<backends::Buffer> buffer;
     bool is_current = false;
   };
   struct Compiled {
     std::shared_ptr<backends::Executable> executable;
-    OfWeights* of_weights = nullptr;  // whose values are its first states
+    std::vector<HoistedValue*> hoisted;  // its first states
     std::vector<backends::TensorType> caches;
     int logits = 0;  // index of the output
   };
@@ -60,9 +60,8 @@ class NextToken {
   const Compiled& compiled(Form form, int64_t tokens);
   Compiled compile(Form form, int64_t tokens);
   backends::Program record(Form form, int64_t tokens) const;
-  OfWeights& of_weights(backends::Hoisted parts);
-  // Returns the values and the weights, after computing the values if the weights have changed.
-  std::vector<backends::Buffer*> states_of(OfWeights& of_weights);
+  HoistedValue& find_or_add(backends::Program value);
+  void compute(HoistedValue& value);
   void run(const Compiled& step, std::span<const int32_t> tokens, int64_t position);
   void begin(std::span<const int32_t> text);
 
@@ -72,7 +71,7 @@ class NextToken {
   const int64_t context_;
   const bool has_cache_;
   std::map<std::tuple<Form, int64_t, int64_t>, Compiled> compiled_;  // by form, tokens and capacity
-  std::list<OfWeights> of_weights_;                                  // one for all forms that compute the same
+  std::list<HoistedValue> hoisted_;                                  // of all forms
   int64_t capacity_ = 0;                                             // of the caches
   std::vector<std::shared_ptr<backends::Buffer>> caches_;
   std::vector<int32_t> known_;  // the text in the caches

@@ -7,7 +7,6 @@
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
-#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -23,8 +22,8 @@ int64_t tensor_bytes(const data::Dataset& dataset) {
 }
 
 // Whether a checkpoint is copied, so that training continues while it is saved.
-bool copies_states(const schema::Recipe& recipe) {
-  return recipe.checkpoint.every || recipe.checkpoint.keep_best || !device_rules(recipe).has_host_arrays;
+bool copies_states(const schema::Recipe& recipe, const backends::ModelledDevice& device) {
+  return recipe.checkpoint.every || recipe.checkpoint.keep_best || !device.has_views();
 }
 
 // `evaluation`: how the evaluation data is divided; none if there is no evaluation.
@@ -41,7 +40,7 @@ PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::opti
       is_released_after_evaluation(peak.training - use.resident(), peak.evaluation - use.resident());
   const int64_t state = use.parameters + use.optimizer + use.other;
   peak.saving = (is_released ? use.resident() : peak.training) +
-                (copies_states(trainer.builder().recipe()) ? copies_for_state(use, state) : 0);
+                (copies_states(trainer.builder().recipe(), device) ? copies_for_state(use, state) : 0);
   return peak;
 }
 

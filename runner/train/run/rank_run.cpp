@@ -97,9 +97,7 @@ void RankRun::prepare() {
   const bool fits = recipe_.train.auto_batch_size;
   if (fits && session_.rank() == 0 && (request_.origin.resume.empty() || request_.origin.may_begin_again)) fit();
   if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
-  const RunOrigin& origin = request_.origin;
-  const bool restores = !origin.may_begin_again && (!origin.resume.empty() || origin.fork != nullptr);
-  session_.trainer.allocate(restores ? FirstWeights::kNone : FirstWeights::kInitial);
+  session_.trainer.allocate(request_.origin.restores_weights() ? FirstWeights::kNone : FirstWeights::kInitial);
   if (!fits)
     session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.optimizer_step(0).steps == 1});
   session_.trainer.step_memory().check_batches(session_.plan);

@@ -113,6 +113,9 @@ struct RunOrigin {
   bool other_batches = false;         // resumed with another batch size or accumulation, but the same optimizer steps
   // The run is resumed after the loss of a process. If it has no checkpoint yet, it starts again, as `fork` says.
   bool may_begin_again = false;
+
+  // Whether a checkpoint certainly replaces the initial weights.
+  bool restores_weights() const { return !may_begin_again && (!resume.empty() || fork != nullptr); }
 };
 
 // Data that are recorded with a run. Unused on ranks other than 0.

@@ -19,7 +19,6 @@ struct DeviceRules {
   // the run. Scalars may be part of them.
   bool traces_graphs;
   bool ranks_run_one_graph;  // all ranks must have traced the same graph
-  bool has_host_arrays;      // the host reads the arrays where they are, so the last checkpoint of a run needs no copy
   bool has_loader;        // an asynchronous loader copies batches to the device ahead of time, with queues and threads
   bool has_bf16_floats;   // a bf16 recipe makes all floats bf16, so no casts are needed
   bool has_bucket_cap;    // the recipe sets the size of the buckets in which gradients are all-reduced (gpu.bucket_cap)

@@ -10,7 +10,6 @@
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/checkpoint/sharing.h"
-#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/secrets.h"
 
@@ -115,7 +114,7 @@ void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint, 
       session_.trainer, checkpoint, reason, is_pinned(),
       state_.result.batches == 0 ? record_.points().of_weights_at(state_.step()) : std::map<std::string, double>(),
       names, arrays);
-  const bool has_copied = arrays == Arrays::kCopied || !device_rules(session_.recipe).has_host_arrays;
+  const bool has_copied = arrays == Arrays::kCopied || !session_.trainer.arrays().has_views();
   device_.end(Activity::kSaving,
               has_copied ? copies_for_state(session_.trainer.arrays().memory(), saver.largest_copy()) : 0);
 }

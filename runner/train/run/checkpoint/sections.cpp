@@ -16,7 +16,6 @@
 #include "runner/train/run/checkpoint/optional_sections.h"
 #include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
-#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -72,6 +71,10 @@ bool is_tensor(const store::Section& section) {
   return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
          section.name.starts_with(kGradientSections) || section.name.starts_with(kBuffer) ||
          section.name.starts_with(kBufferAverage);
+}
+
+bool is_of_training(std::string_view section) {
+  return section.starts_with(kOptimizer) || section.starts_with(kGradientSections);
 }
 
 void capture_buffers(Trainer& trainer, store::StateSnapshot& snapshot) {
@@ -180,7 +183,7 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
 
 void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot, Arrays arrays) {
   capture_for_rank(trainer, state, snapshot);
-  const bool lends = arrays == Arrays::kLent && device_rules(trainer.recipe()).has_host_arrays;
+  const bool lends = arrays == Arrays::kLent && trainer.arrays().has_views();
   size_t copied = snapshot.bytes();
   for (const RankPart& part : state.rank_parts) copied += part.bytes.size();
   if (!lends) copied += static_cast<size_t>(trainer.arrays().memory().resident());
@@ -264,9 +267,8 @@ void restore_tensors(const store::LoadedState& loaded, Trainer& trainer, ArrayCo
   });
   const bool only_evaluates = trainer.layout().only_evaluates();
   for (const store::Section& section : loaded.sections)
-    RUN_CHECK(
-        !is_tensor(section) || known.contains(section.name) || (only_evaluates && !is_of_evaluation(section.name)),
-        ErrorKind::kStore, "state {} is of another model: unexpected {}", id, section.name);
+    RUN_CHECK(!is_tensor(section) || known.contains(section.name) || (only_evaluates && is_of_training(section.name)),
+              ErrorKind::kStore, "state {} is of another model: unexpected {}", id, section.name);
 }
 
 }  // namespace
@@ -288,8 +290,10 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
 }
 
 bool is_of_evaluation(std::string_view section) {
-  const bool is_average = section.ends_with(fmt::format("/{}", optim::kAverageSlot));
-  return !section.starts_with(kGradientSections) && (!section.starts_with(kOptimizer) || is_average);
+  const auto begins_with = [&](std::string_view prefix) { return section.starts_with(prefix); };
+  const bool is_average = begins_with(kOptimizer) && section.ends_with(fmt::format("/{}", optim::kAverageSlot));
+  return is_average || section == kRunSection || begins_with(kModel) || begins_with(kBuffer) ||
+         begins_with(kBufferAverage) || begins_with(kInternal);
 }
 
 void restore_evaluated(const store::LoadedState& loaded, Trainer& trainer) {
