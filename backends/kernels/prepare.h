@@ -73,6 +73,18 @@ struct MatrixView {
 template <class T>
 void multiply_views(const MatrixView<T>& c, const MatrixView<const T>& a, const MatrixView<const T>& b, int64_t rows,
                     int64_t cols, int64_t inner, T* panels, bool add) {
+  if constexpr (std::is_same_v<T, float>) {
+    const bool by_rows = b.col_stride == 1;
+    if (rows == 1 && !add && a.col_stride == 1 && (by_rows || b.row_stride == 1)) {  // the same bits, without panels
+      const MatvecLoops::ByLayout& multiply = loops().matvec.f32;
+      return (by_rows ? multiply.by_rows : multiply.by_columns)({.y = c.data,
+                                                                 .x = a.data,
+                                                                 .b = b.data,
+                                                                 .stride = by_rows ? b.row_stride : b.col_stride,
+                                                                 .cols = cols,
+                                                                 .inner = inner});
+    }
+  }
   matmul_loops<T>().multiply({.c = c.data,
                               .a = a.data,
                               .b = b.data,
