@@ -3,7 +3,6 @@
 namespace runner::nn {
 
 namespace ops = backends::ops;
-using backends::Shape;
 
 // Records the contents of a cache with new rows.
 Value KeyCache::kept(Value rows, const char* name) {

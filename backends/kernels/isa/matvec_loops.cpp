@@ -13,11 +13,11 @@ namespace runner::backends::RUNNER_ISA {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kWidth = 16;
+constexpr int64_t kWidth = 16;
 #elif defined(__AVX2__)
-constexpr int kWidth = 8;
+constexpr int64_t kWidth = 8;
 #else
-constexpr int kWidth = 4;
+constexpr int64_t kWidth = 4;
 #endif
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
 typedef uint32_t Units __attribute__((vector_size(kWidth * 4)));  // of 32 bits: one f32, or two bf16
@@ -69,17 +69,16 @@ template <class T, int... k>
 RUNNER_INLINE void add_rows(float* y, const float* x, const T* b, int64_t stride, int64_t cols,
                             std::integer_sequence<int, k...>) {
   int64_t j = 0;
-  const auto add_vector = [&] {
-    Vector sum = load(y + j);
-    ((sum += x[k] * load(b + k * stride + j)), ...);
-    std::memcpy(y + j, &sum, sizeof sum);
-    j += kWidth;
+  const auto add_vector = [&](int64_t at) {
+    Vector sum = load(y + at);
+    ((sum += x[k] * load(b + k * stride + at)), ...);
+    std::memcpy(y + at, &sum, sizeof sum);
   };
-  while (j + kLine<T> <= cols) {
+  for (; j + kLine<T> <= cols; j += kLine<T>) {
     (__builtin_prefetch(b + (k + sizeof...(k)) * stride + j), ...);
-    for (int i = 0; i < kLine<T>; i += kWidth) add_vector();
+    for (int64_t i = 0; i < kLine<T>; i += kWidth) add_vector(j + i);
   }
-  while (j + kWidth <= cols) add_vector();
+  for (; j + kWidth <= cols; j += kWidth) add_vector(j);
   for (; j < cols; ++j) {
     float sum = y[j];
     ((sum = add_product(sum, x[k], value_at(b + k * stride + j))), ...);
@@ -166,23 +165,23 @@ RUNNER_INLINE void add_unit(Vector& sum, const float* x, Units unit, const uint1
 // `groups` times kWidth columns. Two groups hide the latency of the chains.
 template <class T, int... group>
 RUNNER_INLINE void dot_groups(float* y, const MatvecBlock& m, const T* b, std::integer_sequence<int, group...>) {
-  constexpr int kPerUnit = 4 / sizeof(T), kStep = 4 * kPerUnit;
-  constexpr int kCols = sizeof...(group) * kWidth;
+  constexpr int64_t kPerUnit = 4 / sizeof(T), kStep = 4 * kPerUnit;
+  constexpr int64_t kCols = sizeof...(group) * kWidth;
   Vector sums[sizeof...(group)] = {};
   int64_t k = 0;
-  const auto add_step = [&] {
-    const FourUnits units[] = {four_units(b + group * kWidth * m.stride + k, m.stride)...};
-    for (int i = 0; i < 4; ++i) (add_unit(sums[group], m.x + k + i * kPerUnit, units[group].of[i], b), ...);
-    k += kStep;
+  const auto add_step = [&](int64_t at) {
+    const FourUnits units[] = {four_units(b + int64_t{group} * kWidth * m.stride + at, m.stride)...};
+    for (int i = 0; i < 4; ++i) (add_unit(sums[group], m.x + at + i * kPerUnit, units[group].of[i], b), ...);
   };
-  while (k + kLine<T> <= m.inner) {
-    for (int i = kCols; i < 2 * kCols; ++i) __builtin_prefetch(b + i * m.stride + k);
-    for (int step = 0; step < 4; ++step) add_step();
+  for (; k + kLine<T> <= m.inner; k += kLine<T>) {
+    for (int64_t i = kCols; i < 2 * kCols; ++i) __builtin_prefetch(b + i * m.stride + k);
+    for (int64_t i = 0; i < kLine<T>; i += kStep) add_step(k + i);
   }
-  while (k + kStep <= m.inner) add_step();
+  for (; k + kStep <= m.inner; k += kStep) add_step(k);
   for (; k < m.inner; ++k)
     for (int i = 0; i < kWidth; ++i)
-      ((sums[group][i] = add_product(sums[group][i], m.x[k], value_at(b + (group * kWidth + i) * m.stride + k))), ...);
+      ((sums[group][i] = add_product(sums[group][i], m.x[k], value_at(b + int64_t{group * kWidth + i} * m.stride + k))),
+       ...);
   std::memcpy(y, sums, sizeof sums);
 }
 
