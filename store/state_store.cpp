@@ -276,9 +276,11 @@ LoadedState load_state(Store& store, int64_t state_id, const WantedSections& is_
   LoadedState state{find_state(store, state_id), {}};
   auto [sections, bytes] = read_sections(database, state_id);
   Manifest manifest(state.info.step);
+  // A column of a row is read from the disk whether it is used or not, so the data have a statement of their own.
   Statement rows(database,
-                 "SELECT c.section_no, c.no, content.digest, content.data FROM section_content AS c "
+                 "SELECT c.section_no, c.no, content.digest, content.id FROM section_content AS c "
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
+  Statement contents(database, "SELECT data FROM content WHERE id = ?1");
   for (rows.bind(state_id); rows.step();) {
     const auto no = static_cast<size_t>(rows.int64(0));
     if (no >= sections.size()) fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
@@ -286,7 +288,8 @@ LoadedState load_state(Store& store, int64_t state_id, const WantedSections& is_
     Section& section = sections[no];
     if (is_left_out(section)) continue;
     section.bytes.reserve(bytes[no]);
-    const Bytes data = rows.bytes(3);
+    RUN_ASSERT(contents.bind(rows.int64(3)).step());
+    const Bytes data = contents.bytes(0);
     if (!equal(rows.bytes(2), bytes_of(sha256(data)))) {
       fail_damaged_state(database, state_id,
                          fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));

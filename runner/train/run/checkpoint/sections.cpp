@@ -67,14 +67,16 @@ void each_buffer(const Trainer& trainer, const Visit& visit) {
   }
 }
 
-bool is_tensor(const store::Section& section) {
-  return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
-         section.name.starts_with(kGradientSections) || section.name.starts_with(kBuffer) ||
-         section.name.starts_with(kBufferAverage);
+bool is_of_model(std::string_view section) {
+  return section.starts_with(kModel) || section.starts_with(kBuffer) || section.starts_with(kBufferAverage);
 }
 
 bool is_of_training(std::string_view section) {
   return section.starts_with(kOptimizer) || section.starts_with(kGradientSections);
+}
+
+bool is_tensor(std::string_view section) {
+  return is_of_model(section) || is_of_training(section);
 }
 
 void capture_buffers(Trainer& trainer, store::StateSnapshot& snapshot) {
@@ -267,8 +269,9 @@ void restore_tensors(const store::LoadedState& loaded, Trainer& trainer, ArrayCo
   });
   const bool only_evaluates = trainer.layout().only_evaluates();
   for (const store::Section& section : loaded.sections)
-    RUN_CHECK(!is_tensor(section) || known.contains(section.name) || (only_evaluates && is_of_training(section.name)),
-              ErrorKind::kStore, "state {} is of another model: unexpected {}", id, section.name);
+    RUN_CHECK(
+        !is_tensor(section.name) || known.contains(section.name) || (only_evaluates && is_of_training(section.name)),
+        ErrorKind::kStore, "state {} is of another model: unexpected {}", id, section.name);
 }
 
 }  // namespace
@@ -290,10 +293,8 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
 }
 
 bool is_of_evaluation(std::string_view section) {
-  const auto begins_with = [&](std::string_view prefix) { return section.starts_with(prefix); };
-  const bool is_average = begins_with(kOptimizer) && section.ends_with(fmt::format("/{}", optim::kAverageSlot));
-  return is_average || section == kRunSection || begins_with(kModel) || begins_with(kBuffer) ||
-         begins_with(kBufferAverage) || begins_with(kInternal);
+  const bool is_average = section.starts_with(kOptimizer) && section.ends_with(fmt::format("/{}", optim::kAverageSlot));
+  return is_of_model(section) || is_average || section.starts_with(kInternal) || section == kRunSection;
 }
 
 void restore_evaluated(const store::LoadedState& loaded, Trainer& trainer) {
