@@ -81,12 +81,12 @@ std::string CallRecord::as_last_call() const {
   return kind == CallKind::kNone ? "has called no collective yet" : "last called " + to_string();
 }
 
-std::string describe_disagreement(std::span<const CallRecord> calls) {
+std::string describe_disagreement(std::span<const CallRecord> calls, int first_rank) {
   std::vector<std::string> texts;  // in the order in which they first occur
   std::map<std::string, std::vector<size_t>> ranks;
   for (size_t rank = 0; rank < calls.size(); ++rank) {
     std::string text = calls[rank].to_string();
-    ranks[text].push_back(rank);
+    ranks[text].push_back(static_cast<size_t>(first_rank) + rank);
     if (ranks[text].size() == 1) texts.push_back(std::move(text));
   }
   std::vector<std::string> groups;

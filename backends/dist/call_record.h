@@ -61,8 +61,8 @@ struct CallRecord {
 };
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 
-// Describes calls, one per rank, that do not match: "ranks called different collectives: ranks 0 and 2 call …, rank 1
-// calls …".
-std::string describe_disagreement(std::span<const CallRecord> calls);
+// Describes calls, one per rank from `first_rank` on, that do not match: "ranks called different collectives: ranks 0
+// and 2 call …, rank 1 calls …".
+std::string describe_disagreement(std::span<const CallRecord> calls, int first_rank = 0);
 
 }  // namespace runner::backends

@@ -31,6 +31,11 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;  // 0 … size() − 1
   virtual int size() const = 0;
+  // For messages: "rank 3", or "rank 3 on host b" if there are several hosts.
+  virtual std::string name() const;
+  virtual bool spans_hosts() const { return false; }
+  // Number of cores that only this rank uses, as its launcher has bound it; 0: the ranks share those of this process.
+  virtual int cores() const { return 0; }
 
   virtual void barrier(const Site& site) = 0;
   // A barrier that returns whether `mine` is true on any rank.

@@ -10,10 +10,10 @@
 
 #include "backends/dist/barrier.h"
 #include "backends/dist/call_record.h"
+#include "backends/dist/collective_span.h"
 #include "backends/dist/fold.h"
 #include "backends/dist/rank_error.h"
 #include "backends/runtime/affinity.h"
-#include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/duration.h"
 #include "schema/base/error.h"
@@ -33,12 +33,12 @@ void copy_bytes(std::byte* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);  // without bytes, the pointer may be null
 }
 
-ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
-  return {SpanKind::kCollective, call, {.bytes = static_cast<int64_t>(bytes), .what = site.what}};
-}
-
 size_t whole_pages(size_t bytes) {
   return round_up(bytes, SharedMemory::page_bytes());
+}
+
+std::string on_host(const std::string& host) {
+  return host.empty() ? "" : " on host " + host;
 }
 
 size_t piece_bytes(int size) {
@@ -133,9 +133,9 @@ std::byte* SharedMemoryGroup::folded() const {
 
 // ---- barrier -------------------------------------------------------------------------------------------------------
 
-void SharedMemoryGroup::wait_for_all() {
+void SharedMemoryGroup::wait_for_all(std::chrono::milliseconds grace) {
   Barrier& barrier = common().barrier;
-  switch (barrier.wait(size_, options_.spin ? nullptr : &backoff_, options_.timeout)) {
+  switch (barrier.wait(size_, options_.spin ? nullptr : &backoff_, options_.timeout + grace)) {
     case Barrier::Outcome::kPassed: return;
     case Barrier::Outcome::kFailed: return throw_failure();
     case Barrier::Outcome::kTimeout: give_up(who_is_missing());
@@ -167,6 +167,10 @@ CallRecord SharedMemoryGroup::newest_call(int rank) const {
   return there.records[there.calls.load(std::memory_order_acquire) % 2];
 }
 
+std::string SharedMemoryGroup::name_of(int rank) const {
+  return fmt::format("rank {}{}", options_.first_rank + rank, on_host(options_.host));
+}
+
 std::string SharedMemoryGroup::who_is_missing() const {
   const CallRecord mine = newest_call(rank_);
   std::vector<int> absent;
@@ -176,15 +180,17 @@ std::string SharedMemoryGroup::who_is_missing() const {
   if (absent.empty()) return fmt::format("{} exceeded the limit of {} (collective_timeout)", mine.to_string(), limit);
   const std::string newest = newest_call(absent.front()).as_last_call();
   if (absent.size() == 1)
-    return fmt::format("rank {} did not reach {} within {} (collective_timeout); it {}", absent.front(),
+    return fmt::format("{} did not reach {} within {} (collective_timeout); it {}", name_of(absent.front()),
                        mine.to_string(), limit, newest);
-  return fmt::format("ranks {} did not reach {} within {} (collective_timeout); rank {} {}", fmt::join(absent, ", "),
-                     mine.to_string(), limit, absent.front(), newest);
+  std::vector<int> ranks;
+  for (const int rank : absent) ranks.push_back(options_.first_rank + rank);
+  return fmt::format("ranks {}{} did not reach {} within {} (collective_timeout); rank {} {}", fmt::join(ranks, ", "),
+                     on_host(options_.host), mine.to_string(), limit, ranks.front(), newest);
 }
 
 // Records the call, waits for all ranks, and throws if their calls do not match: a rank whose digest is not the mean
 // of all digests knows that they differ. Returns whether the flag of any rank was set.
-bool SharedMemoryGroup::begin(const CallRecord& record, bool flag) {
+bool SharedMemoryGroup::meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
   RankArea& here = area(rank_);
   const size_t at = ++calls_ % 2;
   here.records[at] = record;
@@ -193,7 +199,7 @@ bool SharedMemoryGroup::begin(const CallRecord& record, bool flag) {
   const uint64_t digest = record.digest();
   tally.digests.fetch_add(digest, std::memory_order_relaxed);
   if (flag) tally.flags.fetch_add(1, std::memory_order_relaxed);
-  wait_for_all();
+  wait_for_all(grace);
   const uint64_t digests = tally.digests.load(std::memory_order_relaxed);
   const uint64_t flags = tally.flags.load(std::memory_order_relaxed);
   if (digests - std::exchange(digests_[at], digests) != digest * static_cast<uint64_t>(size_)) throw_disagreement();
@@ -203,12 +209,12 @@ bool SharedMemoryGroup::begin(const CallRecord& record, bool flag) {
 void SharedMemoryGroup::throw_disagreement() {
   std::vector<CallRecord> calls;
   for (int rank = 0; rank < size_; ++rank) calls.push_back(area(rank).records[calls_ % 2]);
-  give_up(describe_disagreement(calls));
+  give_up(describe_disagreement(calls, options_.first_rank));
 }
 
 bool SharedMemoryGroup::any(bool mine, const Site& site) {
-  const ScopedSpan span = span_of("barrier", 0, site);
-  return begin(CallRecord::of(CallKind::kBarrier, {}, site), mine);
+  const ScopedSpan span = collective_span("barrier", 0, site);
+  return meet(CallRecord::of(CallKind::kBarrier, {}, site), mine);
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------
@@ -223,7 +229,7 @@ void SharedMemoryGroup::pass(const CallRecord& record, size_t bytes, const Stage
     const size_t count = std::min(piece_, bytes - offset);
     stage(offset, count);
     if (offset == 0) {
-      begin(record);
+      meet(record, false);
     } else {
       wait_for_all();
     }
@@ -259,7 +265,7 @@ void SharedMemoryGroup::fold_all(const CallRecord& record, std::span<const std::
 
 void SharedMemoryGroup::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                                    const Site& site) {
-  const ScopedSpan span = span_of("all_reduce", values.size(), site);
+  const ScopedSpan span = collective_span("all_reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
   record.reduction = reduction;
   fold_all(record, values, 0, values);
@@ -268,7 +274,7 @@ void SharedMemoryGroup::all_reduce(const TensorType& type, std::span<std::byte> 
 void SharedMemoryGroup::reduce_scatter(const TensorType& type, std::span<const std::byte> values,
                                        std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
                                        const Site& site) {
-  const ScopedSpan span = span_of("reduce_scatter", values.size(), site);
+  const ScopedSpan span = collective_span("reduce_scatter", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kReduceScatter, type, site);
   record.reduction = reduction;
   const auto own = counts.begin() + rank_;
@@ -289,13 +295,13 @@ void SharedMemoryGroup::gather(const CallRecord& record, std::span<const std::by
 
 void SharedMemoryGroup::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                                    const Site& site) {
-  const ScopedSpan span = span_of("all_gather", mine.size(), site);
+  const ScopedSpan span = collective_span("all_gather", mine.size(), site);
   RUN_ASSERT(mine.size() == type.bytes());
   gather(CallRecord::of(CallKind::kAllGather, type, site), mine, all);
 }
 
 void SharedMemoryGroup::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
-  const ScopedSpan span = span_of("broadcast", values.size(), site);
+  const ScopedSpan span = collective_span("broadcast", values.size(), site);
   RUN_ASSERT(values.size() == type.bytes());
   CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
   record.root = root;
@@ -310,7 +316,7 @@ void SharedMemoryGroup::broadcast(const TensorType& type, std::span<std::byte> v
 }
 
 std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine, const Site& site) {
-  const ScopedSpan span = span_of("gather_objects", mine.size(), site);
+  const ScopedSpan span = collective_span("gather_objects", mine.size(), site);
   const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
   const size_t size = mine.size();
   std::vector<size_t> sizes(static_cast<size_t>(size_));
@@ -332,8 +338,8 @@ std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine
 // ---- memory --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> SharedMemoryGroup::symmetric_alloc(const TensorType& type, Pages pages, const Site& site) {
-  const ScopedSpan span = span_of("symmetric_alloc", type.bytes(), site);
-  begin(CallRecord::of(CallKind::kSymmetricAlloc, type, site));
+  const ScopedSpan span = collective_span("symmetric_alloc", type.bytes(), site);
+  meet(CallRecord::of(CallKind::kSymmetricAlloc, type, site), false);
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
   shared_end_ = whole_pages(offset + SharedMemory::kOwners + bytes);
   if (rank_ == 0) memory_.extend(shared_end_, pages);

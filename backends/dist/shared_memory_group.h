@@ -25,6 +25,10 @@ class SharedMemoryGroup final : public ProcessGroup {
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other ranks
     bool spin = true;  // before sleeping; false if there are more ranks than cores
+    // For messages, if these are some of the ranks of a run: the number of the first, and the host.
+    int first_rank = 0;
+    std::string host = {};
+    int cores = 0;  // see ProcessGroup::cores()
   };
 
   // Options for ranks on this machine: they spin if each has a core.
@@ -37,6 +41,7 @@ class SharedMemoryGroup final : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int cores() const override { return options_.cores; }
   void barrier(const Site& site) override { any(false, site); }
   bool any(bool mine, const Site& site) override;
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
@@ -52,8 +57,14 @@ class SharedMemoryGroup final : public ProcessGroup {
   bool has_failed() const override;
   void throw_failure() const override;
 
+  // A barrier for a call of a group that this one is part of: throws if the ranks' calls do not match. Returns whether
+  // `flag` is true on any rank. `grace`: added to the limit.
+  bool meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
+
   // The newest call of a rank, to report where it was when it died. The value may be slightly out of date.
   CallRecord newest_call(int rank) const;
+  // "rank 3" or "rank 3 on host b".
+  std::string name_of(int rank) const;
 
  private:
   struct Reason;
@@ -67,9 +78,8 @@ class SharedMemoryGroup final : public ProcessGroup {
   std::byte* slot(int side, int rank) const;
   std::byte* stage(int rank) const;
   std::byte* folded() const;
-  bool begin(const CallRecord& record, bool flag = false);
   [[noreturn]] void throw_disagreement();
-  void wait_for_all();
+  void wait_for_all(std::chrono::milliseconds grace = {});
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
   void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);

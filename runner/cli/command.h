@@ -120,9 +120,10 @@ struct Command {
   Required<std::string_view> summary;
   Required<std::string_view> details;  // sentences, in lines of about 100 columns; may be empty
   Required<std::span<const Argument>> arguments;
-  Required<std::string_view> examples;  // one per line
-  std::string_view other_names = {};    // what other programs call it, for error messages; separated by blanks
-  Required<bool> has_json;              // false: prints a text, so --json is an error
+  Required<std::string_view> examples;   // one per line
+  std::string_view other_names = {};     // what other programs call it, for error messages; separated by blanks
+  Required<bool> has_json;               // false: prints a text, so --json is an error
+  bool trains_in_all_processes = false;  // if mpirun or the like starts several: they are the ranks of one run
   Required<Action> action;
   // JSON document printed if the command fails with --json.
   Required<std::string (*)(const Error&)> failure_document;

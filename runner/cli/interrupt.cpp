@@ -13,10 +13,12 @@ namespace {
 constexpr std::string_view kAtStart = "\ninterrupt: stopping before the first step; press Ctrl-C again to stop now\n";
 constexpr std::string_view kInRun =
     "\ninterrupt: finishing the step and saving a state; press Ctrl-C again to stop now\n";
-constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 // A signal handler can access only static data.
 std::atomic<int> signals{0};
+std::atomic<int> strong_signals{0};  // those of which the second ends the process
+std::atomic<bool> prints{true};
 std::atomic<size_t> message_start{0};
 std::atomic<bool> in_run{false};
 std::array<struct sigaction, kSignals.size()> former{};
@@ -26,7 +28,9 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_a
 // Async-signal-safe: uses only lock-free atomics, write and _exit.
 extern "C" void on_signal(int signal) {
   const int saved_errno = errno;
-  if (signals.fetch_add(1) > 0) ::_exit(128 + signal);
+  const bool is_strong = signal != SIGUSR1 && signal != SIGUSR2;
+  if (is_strong && strong_signals.fetch_add(1) > 0) ::_exit(128 + signal);
+  if (signals.fetch_add(1) > 0 || !prints.load()) return;
   const std::string_view message = (in_run.load() ? kInRun : kAtStart).substr(message_start.load());
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
   errno = saved_errno;
@@ -34,9 +38,11 @@ extern "C" void on_signal(int signal) {
 
 }  // namespace
 
-Interrupt::Interrupt(bool live) {
+Interrupt::Interrupt(Messages messages) {
   signals = 0;
-  message_start = live ? 0 : 1;
+  strong_signals = 0;
+  prints = messages != Messages::kNone;
+  message_start = messages == Messages::kOnNewLine ? 0 : 1;
   in_run = false;
   struct sigaction action {};
   action.sa_handler = on_signal;

@@ -1,5 +1,5 @@
 // Signal handling during a run: the first SIGINT, SIGTERM or SIGHUP requests a stop after the current step, the second
-// ends the process at once.
+// ends the process at once. SIGUSR1 and SIGUSR2, which job schedulers send before a time limit, only request a stop.
 //
 // At most one object may exist at a time. A signal that the parent process set to be ignored stays ignored (nohup).
 #pragma once
@@ -10,8 +10,9 @@ namespace runner::cli {
 
 class Interrupt {
  public:
-  // `live`: stderr shows a redrawn line, so messages have to begin on a new line.
-  explicit Interrupt(bool live);
+  // What the first signal prints. kOnNewLine: stderr shows a redrawn line.
+  enum class Messages { kNone, kPlain, kOnNewLine };
+  explicit Interrupt(Messages messages);
   // Restores the previous handlers.
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;

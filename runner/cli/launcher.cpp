@@ -1,9 +1,17 @@
 #include "runner/cli/launcher.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
+#include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/dist/mpi/mpi_network.h"
+#include "runner/cli/version.h"
 #include "schema/base/error.h"
 
 namespace runner::cli {
@@ -37,17 +45,88 @@ int number_in(const char* variable) {
   return error == std::errc() && end == digits.data() + digits.size() ? number : 1;
 }
 
+const Launcher* launcher_of_several() {
+  for (const Launcher& launcher : kLaunchers)
+    if (number_in(launcher.size) > 1 && std::getenv(launcher.rank) != nullptr) return &launcher;
+  return nullptr;
+}
+
+bool is_set(const char* variable) {
+  return std::getenv(variable) != nullptr;
+}
+
+// By the variables through which an MPI library finds the server of its launcher: PMIx of Open MPI and Slurm, or PMI of
+// MPICH, Intel MPI and Slurm. Returns the name of a module; empty: this process is alone.
+std::string module_of_connection() {
+  if (const char* const given = std::getenv(kMpiVariable); given != nullptr && *given != '\0') return given;
+  constexpr const char* kServers[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                      "PMIX_SERVER_URI21", "PMIX_SERVER_URI2", "PMIX_SERVER_URI"};
+  if (is_set("PMIX_RANK"))
+    for (const char* const server : kServers)
+      if (is_set(server)) return "openmpi";
+  return is_set("PMI_FD") || is_set("PMI_PORT") ? "mpich" : "";
+}
+
+// The module of the name, or the only one, which was compiled for the library of this system.
+std::string built_module(const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const backends::MpiModule& module : backends::mpi_modules()) names.push_back(module.name);
+  for (const std::string& name : {wanted, std::string("mpi")})
+    if (std::ranges::find(names, name) != names.end()) return name;
+  fail(ErrorKind::kUsage,
+       "the launcher connects its processes by {}, but this build has {}; build it where the library and its mpicc are "
+       "installed, or choose another launcher",
+       wanted, names.empty() ? "no MPI" : fmt::format("only {}", fmt::join(names, ", ")));
+}
+
+std::unique_ptr<train::MpiRanks> connected;
+
 }  // namespace
 
-void refuse_several_processes() {
-  for (const Launcher& launcher : kLaunchers) {
-    const int size = number_in(launcher.size);
-    if (size <= 1 || std::getenv(launcher.rank) == nullptr) continue;
-    fail(ErrorKind::kUsage,
-         "{} started {} processes ({}={}), which this program cannot connect by MPI or PMI: each would train the whole "
-         "recipe; start one, {}; num_processes gives ranks on this machine",
-         launcher.name, size, launcher.size, size, launcher.one_process);
-  }
+bool is_silent_process() {
+  const Launcher* const launcher = launcher_of_several();
+  const std::string module = module_of_connection();
+  return launcher != nullptr && !module.empty() && module != kOwnRun && number_in(launcher->rank) != 0;
+}
+
+void connect_to_launched(std::span<const std::string> words) {
+  const Launcher* const launcher = launcher_of_several();
+  const std::string module = module_of_connection();
+  if (launcher == nullptr || module == kOwnRun) return;
+  const int size = number_in(launcher->size);
+  RUN_CHECK(!module.empty(), ErrorKind::kUsage,
+            "{} started {} processes ({}={}), which this program cannot connect by MPI or PMI: each would train the "
+            "whole recipe; start one, {}; num_processes gives ranks on this machine",
+            launcher->name, size, launcher->size, size, launcher->one_process);
+  connected =
+      std::make_unique<train::MpiRanks>(train::MpiRanks::Options{.module = built_module(module),
+                                                                 .processes = size,
+                                                                 .program = fmt::format("{} {}", version(), build_id()),
+                                                                 .command = fmt::format("{}", fmt::join(words, " "))});
+}
+
+train::MpiRanks* launched_ranks() {
+  return connected.get();
+}
+
+void leave_launched(int exit_code) {
+  if (connected == nullptr) return;
+  connected->end(exit_code);
+  connected.reset();
+}
+
+std::optional<std::string> setting_of_launcher(const schema::ReadResult& recipe) {
+  const schema::Leaf* const leaf = recipe.find("num_processes");
+  const bool is_given = leaf != nullptr && leaf->origin != schema::OriginKind::kDefault;
+  if (connected == nullptr || is_given) return std::nullopt;
+  return fmt::format("num_processes={}", connected->size());
+}
+
+void check_number_of_launched(int64_t num_processes) {
+  RUN_CHECK(connected == nullptr || num_processes == connected->size(), ErrorKind::kUsage,
+            "num_processes is {}, but the launcher has started {} processes, one for each rank; start {} processes, or "
+            "set num_processes={}",
+            num_processes, connected->size(), num_processes, connected->size());
 }
 
 }  // namespace runner::cli

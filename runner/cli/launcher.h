@@ -1,11 +1,38 @@
-// Launchers that start a command several times: mpirun, srun, torchrun. One that sets none of their variables, such as
-// prterun, is not recognised.
+// The launcher that started this process, such as mpirun or srun, and the processes that it started with this one.
+//
+// Not thread-safe.
 #pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runner/train/run/mpi_ranks.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 
-// Throws Error(kUsage) if a launcher started several processes of this command. They would not see each other: each
-// would train the whole recipe and record a run.
-void refuse_several_processes();
+// Variable with the name of the MPI module to use, or kOwnRun.
+inline constexpr const char* kMpiVariable = "RUNNER_MPI";
+// Each process trains a run of its own.
+inline constexpr const char* kOwnRun = "off";
+
+// Whether another process of the launcher will print what this one would. Does not connect.
+bool is_silent_process();
+
+// Connects this process to the others of its launcher, if there are any. `words`: the command line. Throws
+// Error(kUsage) if they cannot be connected, since each would train the whole recipe, and RankError if rank 0 reports
+// the error.
+void connect_to_launched(std::span<const std::string> words);
+// The connected processes; null if there are none.
+train::MpiRanks* launched_ranks();
+// Call at the end of the program. Does nothing if no processes are connected.
+void leave_launched(int exit_code);
+
+// Returns the setting of num_processes that a recipe lacks; none if it needs none.
+std::optional<std::string> setting_of_launcher(const schema::ReadResult& recipe);
+// Throws Error(kUsage) if the recipe needs another number of processes than the launcher has started.
+void check_number_of_launched(int64_t num_processes);
 
 }  // namespace runner::cli

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backends/runtime/abandoned.h"
+#include "runner/cli/launcher.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
 #include "runner/cli/store_access.h"
@@ -41,7 +42,10 @@ report::ColorMode color_mode(std::string_view word) {
   return word == "never" ? report::ColorMode::kNever : report::ColorMode::kAuto;
 }
 
+// `call`: as far as it has been parsed. Of processes that a launcher has connected, rank 0 alone prints.
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
+  const bool trains = call.command == nullptr || call.command->trains_in_all_processes;
+  if (trains && launched_ranks() == nullptr && is_silent_process()) return exit_code(error.kind());
   const std::string text = report::error_text(error, out.talk_color());
   out.colored_talk(call.options ? with_store_option(text, *call.options) : text);
   if (!json) return exit_code(error.kind());
@@ -79,6 +83,9 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     parse(words, call);
     json = call.options->json;
     out = report::Output(color_mode(call.options->color));
+    if (call.command->trains_in_all_processes) connect_to_launched(words);
+    if (train::MpiRanks* const ranks = launched_ranks(); ranks != nullptr && ranks->rank() != 0)
+      return follow_launched(*ranks);
     return call.command->action->run(*call.options, out);
   } catch (const Error& error) {
     return report_failure(error, call, json, out);
@@ -103,6 +110,7 @@ int run_program(int argc, const char* const* argv) {
   if (!words.empty() && words.front() == train::kRankWord) return run_as_rank(std::span(words).subspan(1));
   report::Output out;
   const int code = run_command(words, out);
+  leave_launched(code);
   report_abandoned(out);
   return code;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "runner/cli/interrupt.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
 #include "runner/train/run/rank_processes.h"
@@ -45,22 +46,31 @@ class Follower : public train::Observer {
   report::Output out_;
 };
 
-// `data`: the data sets, or null to read them.
+// `data`: the data sets, or null to read them. `cores`: see RunRequest::cores.
 void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
-            const data::SharedData& data, backends::ProcessGroup& ranks) {
+            const data::SharedData& data, backends::ProcessGroup& ranks,
+            const std::vector<std::vector<int>>& cores = {}) {
   Follower observer;
-  train::run_rank(
-      {.recipe = recipe, .make_hooks = lua::hooks_maker(hook), .observer = observer, .stop = stop, .data = data},
-      ranks);
+  train::run_rank({.recipe = recipe,
+                   .make_hooks = lua::hooks_maker(hook),
+                   .observer = observer,
+                   .stop = stop,
+                   .data = data,
+                   .cores = cores},
+                  ranks);
 }
 
-void follow_as_process(train::RankProcess& process) {
-  const Job job = read_job(process.launched().job());
+schema::ReadResult recipe_of(const Job& job) {
   schema::ReadResult recipe = schema::read_resolved(job.recipe);
   recipe.recipe.hooks = job.hooks;
   recipe.recipe.model.init_from = job.init_from;
   recipe.recipe.model.pretrained = job.pretrained;
-  follow(recipe.recipe, job.sources, process.launched().stop(), /*data=*/nullptr, process.group());
+  return recipe;
+}
+
+void follow_as_process(train::RankProcess& process) {
+  const Job job = read_job(process.launched().job());
+  follow(recipe_of(job).recipe, job.sources, process.launched().stop(), /*data=*/nullptr, process.group());
 }
 
 }  // namespace
@@ -91,6 +101,19 @@ int run_as_rank(std::span<const std::string> words) {
   } catch (const std::exception&) {
     return 1;
   }
+}
+
+// Errors are reported to rank 0, which prints them and whose exit code is that of the launcher.
+int follow_launched(train::MpiRanks& ranks) {
+  try {
+    Interrupt interrupt(Interrupt::Messages::kNone);
+    const Job job = read_job(ranks.share_job(""));
+    const schema::ReadResult recipe = recipe_of(job);
+    follow(recipe.recipe, job.sources, interrupt.count(), /*data=*/nullptr, train::begin_run_with(ranks, recipe.recipe),
+           ranks.cores());
+  } catch (const std::exception&) {
+  }
+  return 0;
 }
 
 }  // namespace runner::cli

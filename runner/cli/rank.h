@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/train/loop/hooks.h"
+#include "runner/train/run/mpi_ranks.h"
 #include "runner/train/run/run.h"
 #include "schema/recipe/recipe.h"
 
@@ -23,5 +24,8 @@ train::Follow follower(std::vector<train::HookSource> hook);
 // Main function of a rank that is a process. `words`: its command line after train::kRankWord. Prints nothing;
 // errors are sent to rank 0.
 int run_as_rank(std::span<const std::string> words);
+
+// The same for a rank that a launcher has started. Returns the exit code.
+int follow_launched(train::MpiRanks& ranks);
 
 }  // namespace runner::cli

@@ -85,6 +85,11 @@ std::chrono::steady_clock::time_point process_start() {
   return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
 }
 
+std::vector<std::vector<int>> cores_of_launched() {
+  const train::MpiRanks* const ranks = launched_ranks();
+  return ranks != nullptr ? ranks->cores() : std::vector<std::vector<int>>();
+}
+
 train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
@@ -106,14 +111,15 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                     .provenance = report::provenance_at_start(start.includes),
                     .complete_provenance =
                         [&](store::Provenance& provenance) { report::add_git_state(provenance, start.folder); }},
-      .rank_start = {.job = std::move(job), .follow = follower(start.hook)},
+      .rank_start = {.mpi = launched_ranks(), .job = std::move(job), .follow = follower(start.hook)},
       .make_hooks = usable_hooks(
           attempt.recipe,
           lua::hooks_maker(
               start.hook, [&](std::string_view text) { observer.on_print(text); }, report::xla::report_text)),
       .observer = observer,
       .started = process_start(),
-      .stop = stop};
+      .stop = stop,
+      .cores = cores_of_launched()};
   const std::string recorded = start.origin.fork != nullptr ? start.origin.fork->run : start.origin.resume;
   return about_recipe(attempt.recipe,
                       [&] { return about_recorded_recipe(recorded, [&] { return run_to_its_end(request); }); });
@@ -143,10 +149,12 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 }  // namespace
 
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
-  refuse_several_processes();
+  check_number_of_launched(attempt.recipe.recipe.num_processes);
+  if (const train::MpiRanks* const ranks = launched_ranks())
+    for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));
   train::RunResult result;
   {
-    Interrupt interrupt(out.live());
+    Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
     RunReporter observer(out, options, quiet, attempt.start.note, interrupt);
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }

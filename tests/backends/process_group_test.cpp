@@ -17,12 +17,14 @@
 #include "backends/dist/shared_memory_group.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/copying_group.h"
+#include "tests/backends/support/memory_network.h"
 #include "tests/backends/support/on_threads.h"
 
 namespace runner::backends {
 namespace {
 
 using testing::on_copying_threads;
+using testing::on_hosts;
 using testing::on_threads;
 
 // Values whose sum depends on the order.
@@ -113,13 +115,22 @@ struct Transport {
 const Transport kTransports[] = {
     {"shared memory", [](int size, const Body& body) { on_threads(size, body, {.spin = false}); }},
     {"copies", [](int size, const Body& body) { on_copying_threads(size, body); }},
+    {"one host", [](int size, const Body& body) { on_hosts({size}, body); }},
+    {"a host for each rank",
+     [](int size, const Body& body) { on_hosts(std::vector<int>(static_cast<size_t>(size), 1), body); }},
+    {"two hosts",
+     [](int size, const Body& body) {
+       size == 1 ? on_hosts({1}, body) : on_hosts({size / 2 + size % 2, size / 2}, body);
+     }},
 };
 
-// 100 floats are folded by each rank or, if there are many ranks, once; 20,001 floats in one piece or in several.
+// 100 floats are folded by each rank or, if there are many ranks, once; 20,001 floats in one piece or in several; more
+// pieces of 400,003 floats than are on their way between hosts.
 TEST(ProcessGroup, ComputesTheSameOnEveryTransport) {
   for (const Transport& transport : kTransports)
     for (const int size : {1, 2, 5, 40})
-      for (const size_t count : {1u, 100u, 20'001u}) {
+      for (const size_t count : {1u, 100u, 20'001u, 400'003u}) {
+        if (size > 5 && count > 100'000) continue;
         SCOPED_TRACE(fmt::format("{}, {} ranks, {} floats", transport.name, size, count));
         const std::vector<float> sum = left_fold(size, count);
         transport.run(size, [&](ProcessGroup& ranks) {
@@ -155,6 +166,7 @@ TEST(ProcessGroup, HasSymmetricMemoryIfTheTransportOffersIt) {
     EXPECT_TRUE(ranks.has_symmetric_memory());
     EXPECT_NE(ranks.symmetric_alloc(type_of_floats(3), ProcessGroup::Pages::kNow, {"x"}), nullptr);
   });
+  on_hosts({1, 1}, [](ProcessGroup& ranks) { EXPECT_FALSE(ranks.has_symmetric_memory()); });
   on_copying_threads(2, [](ProcessGroup& ranks) {
     EXPECT_FALSE(ranks.has_symmetric_memory());
     EXPECT_EQ(ranks.symmetric_alloc(type_of_floats(3), ProcessGroup::Pages::kNow, {"x"}), nullptr);

@@ -40,7 +40,7 @@ Ended in_child(Body body) {
 
 TEST(Interrupt, FirstSignalIsCountedAndExplained) {
   const Ended ended = in_child([] {
-    Interrupt interrupt(false);
+    Interrupt interrupt(Interrupt::Messages::kPlain);
     interrupt.run_has_begun(true);
     if (interrupt.count() != 0) ::_exit(1);
     std::raise(SIGINT);
@@ -52,8 +52,8 @@ TEST(Interrupt, FirstSignalIsCountedAndExplained) {
 
 TEST(Interrupt, PromisesNoStateBeforeTheRunBegins) {
   const Ended ended = in_child([] {
-    { Interrupt(false).run_has_begun(true); }
-    const Interrupt interrupt(false);
+    { Interrupt(Interrupt::Messages::kPlain).run_has_begun(true); }
+    const Interrupt interrupt(Interrupt::Messages::kPlain);
     std::raise(SIGINT);
   });
   EXPECT_EQ(ended.err, "interrupt: stopping before the first step; press Ctrl-C again to stop now\n");
@@ -61,7 +61,7 @@ TEST(Interrupt, PromisesNoStateBeforeTheRunBegins) {
 
 TEST(Interrupt, MessageBeginsBelowARedrawnLine) {
   const Ended ended = in_child([] {
-    Interrupt interrupt(true);
+    Interrupt interrupt(Interrupt::Messages::kOnNewLine);
     interrupt.run_has_begun(true);
     std::raise(SIGTERM);
   });
@@ -71,7 +71,7 @@ TEST(Interrupt, MessageBeginsBelowARedrawnLine) {
 TEST(Interrupt, SecondSignalEndsTheProcess) {
   for (const int second : {SIGINT, SIGTERM}) {
     const Ended ended = in_child([second] {
-      const Interrupt interrupt(false);
+      const Interrupt interrupt(Interrupt::Messages::kPlain);
       std::raise(SIGTERM);
       std::raise(second);
     });
@@ -83,7 +83,7 @@ TEST(Interrupt, SecondSignalEndsTheProcess) {
 TEST(Interrupt, IgnoredSignalStaysIgnored) {
   const Ended ended = in_child([] {
     std::signal(SIGHUP, SIG_IGN);
-    const Interrupt interrupt(false);
+    const Interrupt interrupt(Interrupt::Messages::kPlain);
     std::raise(SIGHUP);
     if (interrupt.count() != 0) ::_exit(1);
   });
@@ -93,7 +93,7 @@ TEST(Interrupt, IgnoredSignalStaysIgnored) {
 
 TEST(Interrupt, RestoresThePreviousHandlers) {
   const Ended ended = in_child([] {
-    { const Interrupt interrupt(false); }
+    { const Interrupt interrupt(Interrupt::Messages::kPlain); }
     std::raise(SIGTERM);
   });
   EXPECT_TRUE(WIFSIGNALED(ended.status));

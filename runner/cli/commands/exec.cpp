@@ -1,4 +1,5 @@
 #include "runner/cli/commands/shared_options.h"
+#include "runner/cli/launcher.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/training.h"
@@ -16,6 +17,11 @@ constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, quie
 
 int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);
+  if (const std::optional<std::string> setting = setting_of_launcher(recipe)) {
+    ExecOptions completed = options;
+    completed.overrides.push_back(*setting);
+    recipe = read_recipe_file(completed, out, /*quiet=*/true);
+  }
   AttemptStart start{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);
@@ -39,6 +45,7 @@ const Command kExecCommand{
         "runner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json",
     .other_names = "train run fit launch start",
     .has_json = true,
+    .trains_in_all_processes = true,
     .action = action<exec>,
     .failure_document = report::failed_run_document,
 };

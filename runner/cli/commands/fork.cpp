@@ -106,6 +106,7 @@ const Command kForkCommand{
         "runner fork digits --restart 'model.freeze=[0.*]' name=transfer",
     .other_names = "branch",
     .has_json = true,
+    .trains_in_all_processes = true,
     .action = action<fork>,
     .failure_document = report::failed_run_document,
 };

@@ -79,6 +79,7 @@ const Command kResumeCommand{
         "runner resume digits train.epochs=40",
     .other_names = "continue restart",
     .has_json = true,
+    .trains_in_all_processes = true,
     .action = action<resume>,
     .failure_document = report::failed_run_document,
 };

@@ -81,7 +81,7 @@ int64_t threads_for_images(const Session& session, int64_t prefetch) {
   const int64_t batch_bytes =
       session.plan.max_batch() * session.data.encoding.feature_shape.elements() * static_cast<int64_t>(sizeof(float));
   const int64_t share = static_cast<int64_t>(backends::available_memory()) / kMemoryPart / session.recipe.num_processes;
-  return std::min<int64_t>(threads_of(session.recipe), std::max(prefetch, share / batch_bytes));
+  return std::min<int64_t>(threads_of(session.recipe, session.ranks), std::max(prefetch, share / batch_bytes));
 }
 
 }  // namespace

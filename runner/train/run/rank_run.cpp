@@ -27,8 +27,10 @@ namespace runner::train {
 namespace {
 
 // Returns the cores of each process; empty if processes are not pinned.
-std::vector<std::vector<int>> cores_by_rank(const schema::Recipe& recipe) {
+std::vector<std::vector<int>> cores_by_rank(const RunRequest& request) {
+  const schema::Recipe& recipe = request.recipe;
   if (!recipe.enable_cpu_affinity) return {};
+  if (!request.cores.empty()) return request.cores;
   const std::vector<int> cores = backends::usable_core_ids();
   RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: cannot list the cores of the system");
   return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
@@ -61,7 +63,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
     : request_(request),
       recipe_(request.recipe),
       hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
-      cores_(cores_by_rank(recipe_)),
+      cores_(cores_by_rank(request)),
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       graphs_(persistent_graphs(request, ranks)),
@@ -108,8 +110,28 @@ void RankRun::prepare() {
 void RankRun::end_preparation() {
   session_.trainer.set_halt({});
   if (session_.ranks == nullptr) return;
+  if (session_.ranks->spans_hosts()) check_data_of_hosts();
   RUN_CHECK(!session_.ranks->any(state_.control.asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted,
             kInterruptedAtStart);
+}
+
+// Each host reads its own files.
+void RankRun::check_data_of_hosts() {
+  const std::string mine = fmt::format("{}\n{}", session_.train_fingerprint(), session_.eval_fingerprint());
+  const std::string text = fmt::format("{}\n{}", session_.ranks->name(), mine);
+  const std::vector<std::string> all = session_.ranks->gather_objects(text, {"the data"});
+  const auto split = [](const std::string& each) {
+    const size_t end = each.find('\n');
+    return std::pair(each.substr(0, end), each.substr(end + 1));
+  };
+  const auto [first_name, first_data] = split(all.front());
+  for (const std::string& each : all) {
+    const auto [name, data] = split(each);
+    RUN_CHECK(data == first_data, ErrorKind::kData,
+              "{} has other data than {}: the files of data.train or data.eval differ; copy them to all hosts, or put "
+              "them on a file system that all hosts share",
+              name, first_name);
+  }
 }
 
 // Uses another instance of the hook, so that compiling steps does not change the state of the run's hook.

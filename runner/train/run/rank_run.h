@@ -50,6 +50,8 @@ class RankRun {
   // Throws if the run is stopped during its preparation.
   void check_not_stopped() const;
   void end_preparation();
+  // Throws on all ranks if the data of two ranks differ. Collective.
+  void check_data_of_hosts();
   // Applies train.auto_batch_size in a new run.
   void fit();
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/run/mpi_ranks.h"
 #include "runner/train/run/rank_processes.h"
 #include "runner/train/run/rank_run.h"
 #include "runner/train/run/rank_threads.h"
@@ -62,10 +63,27 @@ RunResult run_with_threads(RunRequest request) {
   return run->execute();
 }
 
+// The other ranks are there already and wait for their job.
+RunResult run_with_mpi(const RunRequest& request, MpiRanks& ranks) {
+  ranks.share_job(request.rank_start.job);
+  backends::ProcessGroup& group = begin_run_with(ranks, request.recipe);
+  try {
+    return RankRun(request, &group).execute();
+  } catch (const Error& error) {
+    group.fail(error.text(), error.where());
+    throw;
+  }
+}
+
 }  // namespace
+
+backends::ProcessGroup& begin_run_with(MpiRanks& ranks, const schema::Recipe& recipe) {
+  return ranks.begin_run(collective_timeout(recipe), device_rules(recipe).ranks_are_processes);
+}
 
 RunResult run(const RunRequest& request) {
   return unrecorded([&] {
+    if (request.rank_start.mpi != nullptr) return run_with_mpi(request, *request.rank_start.mpi);
     if (request.recipe.num_processes == 1) return RankRun(request).execute();
     return device_rules(request.recipe).ranks_are_processes ? run_with_processes(request) : run_with_threads(request);
   });
@@ -75,7 +93,7 @@ void run_rank(const RunRequest& request, backends::ProcessGroup& ranks) {
   std::optional<RankRun> run;
   const auto fail = [&](std::string_view text, const SourceMark& where) {
     const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";
-    ranks.fail(fmt::format("rank {}{}: {}", ranks.rank(), place, text), where);
+    ranks.fail(fmt::format("{}{}: {}", ranks.name(), place, text), where);
   };
   try {
     run.emplace(request, &ranks);

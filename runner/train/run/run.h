@@ -136,8 +136,12 @@ struct RunRecording {
   std::function<void(store::Provenance&)> complete_provenance = {};
 };
 
+class MpiRanks;
+
 // How rank 0 starts the other ranks.
 struct RankStart {
+  // Ranks that a launcher has started; null: none. They get the job, too.
+  MpiRanks* mpi = nullptr;
   // For ranks that are processes: the job of each, from which it builds its own request for run_rank(), and the
   // executable.
   std::string job = {};
@@ -160,6 +164,8 @@ struct RunRequest {
   const std::atomic<int>& stop;                  // 1: finish the optimizer step, save a checkpoint, return kInterrupted
   std::chrono::milliseconds long_compile{2000};  // compilations that take longer are reported
   data::SharedData data = {};                    // data of the recipe; null: not read yet
+  // Cores of each rank for enable_cpu_affinity; empty: a share of those of this process.
+  std::vector<std::vector<int>> cores = {};
   // Whether devices execute on threads of their own; none to decide by the number of free cores. For tests.
   std::optional<bool> own_thread = {};
 };
@@ -175,6 +181,9 @@ inline constexpr std::string_view kTraceKind = "trace";
 // ones: an invalid recipe or hook, invalid data, too little memory, or a store that cannot be opened. Their kind is not
 // kRun.
 RunResult run(const RunRequest& request);
+
+// Returns the process group for a run of the recipe. Collective.
+backends::ProcessGroup& begin_run_with(MpiRanks& ranks, const schema::Recipe& recipe);
 
 // Trains as another rank; ignores origin, recording and rank_start of the request. Returns when rank 0 is done too.
 // Errors are reported to rank 0 and thrown.

@@ -20,13 +20,15 @@ namespace tpu = backends::tpu;
 namespace {
 
 // Whether each rank has a core for its device in addition to the one for recording.
-bool has_core_for_device(const schema::Recipe& recipe) {
+bool has_core_for_device(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  if (ranks != nullptr && ranks->cores() > 0) return ranks->cores() > 1;
   return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
 }
 
 // Whether each rank has a core at all. With affinity, usable_cores() counts only this rank's share, so all cores are
 // counted.
-bool has_core_for_rank(const schema::Recipe& recipe) {
+bool has_core_for_rank(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  if (ranks != nullptr && ranks->cores() > 0) return true;
   const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
   return recipe.num_processes <= cores;
 }
@@ -71,10 +73,11 @@ tpu::Hardware hardware_of(const schema::Recipe& recipe) {
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
-std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::ProcessGroup*,
+std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool>) {
   const SignalsBlocked blocked;
-  return std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory));
+  return std::make_unique<backends::ModelledDevice>(
+      backends::make_cpu_device(threads_of(recipe, ranks), recipe.cpu.memory));
 }
 
 // Called by the host while the device may be in a collective.
@@ -86,9 +89,9 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
                                                    std::optional<bool> own_thread) {
   const SignalsBlocked blocked;
   return backends::gpu::make_gpu_device({.index = rank_of(ranks),
-                                         .threads = threads_of(recipe),
-                                         .own_thread = own_thread.value_or(has_core_for_device(recipe)),
-                                         .spins = has_core_for_rank(recipe),
+                                         .threads = threads_of(recipe, ranks),
+                                         .own_thread = own_thread.value_or(has_core_for_device(recipe, ranks)),
+                                         .spins = has_core_for_rank(recipe, ranks),
                                          .launch_blocking = recipe.gpu.launch_blocking,
                                          .model = static_cast<backends::gpu::GpuProduct>(recipe.gpu.model),
                                          .memory = recipe.gpu.memory,
@@ -106,11 +109,11 @@ bool pads_to_longest(const schema::Recipe& recipe) {
 std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
   const SignalsBlocked blocked;
-  return tpu::make_tpu_device({.threads = threads_of(recipe),
+  return tpu::make_tpu_device({.threads = threads_of(recipe, ranks),
                                .hardware = hardware_of(recipe),
                                .batches_per_mark = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
                                .tracks_graphs = rank_of(ranks) == 0,
-                               .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+                               .own_thread = own_thread.value_or(has_core_for_device(recipe, ranks)),
                                .waits_at_mark_step = recipe.tpu.sync_wait,
                                .eager = recipe.tpu.eager,
                                .dialect = dialect_of(recipe),
@@ -154,8 +157,9 @@ static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 
 
 }  // namespace
 
-int threads_of(const schema::Recipe& recipe) {
+int threads_of(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
   if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (ranks != nullptr && ranks->cores() > 0) return ranks->cores();
   if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }

@@ -36,8 +36,9 @@ const DeviceRules& device_rules(const schema::Recipe& recipe);
 // Returns the recipe's limit for one wait in a collective, rounded up to milliseconds.
 std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe);
 
-// Returns the number of threads of one rank: `threads` of the recipe, or its share of the cores.
-int threads_of(const schema::Recipe& recipe);
+// Returns the number of threads of this rank: `threads` of the recipe, or its share of the cores. `ranks`: process
+// group, or null for a single process.
+int threads_of(const schema::Recipe& recipe, const backends::ProcessGroup* ranks);
 
 // Returns the number of batches that a loader prepares ahead of time, and of its threads.
 int64_t batches_ahead(const schema::Recipe& recipe);

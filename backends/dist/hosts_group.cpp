@@ -1,0 +1,518 @@
+#include "backends/dist/hosts_group.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/dist/call_record.h"
+#include "backends/dist/collective_span.h"
+#include "backends/dist/fold.h"
+#include "backends/dist/rank_error.h"
+#include "backends/runtime/event_count.h"
+#include "backends/tensor/rounding.h"
+#include "schema/base/duration.h"
+#include "schema/base/error.h"
+
+namespace runner::backends {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Bytes of all ranks that are exchanged at a time. Up to kMaxFolded, every rank folds all values itself.
+constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{16} << 10;
+// Bytes of a piece of a large reduction, and how many pieces are on their way. 16 pieces of 64 KB were the fastest of
+// those tried on two processes.
+constexpr size_t kPiece = size_t{64} << 10, kPieces = 16;
+// Added to the limit, because the ranks of the late host know better which of them is late, and the leader knows better
+// which host.
+constexpr auto kGraceForHosts = std::chrono::seconds(1), kGraceForLeader = std::chrono::seconds(2);
+// How long a failing rank tries to tell the other hosts.
+constexpr auto kPatienceToTell = std::chrono::seconds(1);
+
+size_t host_of(int rank, const std::vector<RankHost>& hosts) {
+  const auto after = std::ranges::upper_bound(hosts, rank, {}, &RankHost::first);
+  RUN_ASSERT(after != hosts.begin());
+  return static_cast<size_t>(after - hosts.begin()) - 1;
+}
+
+// Polls with less and less haste: a message takes microseconds, a slow rank any time.
+class Poll {
+ public:
+  explicit Poll(bool spins) : spins_(spins) {}
+
+  Clock::duration waited() const { return now_ - start_; }
+  void pause() {
+    now_ = Clock::now();
+    if (spins_ && waited() < std::chrono::microseconds(100)) return;
+    if (waited() < std::chrono::milliseconds(5)) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+ private:
+  const bool spins_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point now_ = start_;
+};
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+// First message of a leader in each call.
+struct HostsGroup::Header {
+  CallRecord record;
+  bool flag = false;
+};
+
+// Another host and the messages of an exchange with it. A message that an error leaves behind may still arrive, so its
+// memory is that of the group.
+struct HostsGroup::Peer {
+  size_t host;
+  Header received = {};
+  Network::Ticket header = {}, values = {}, sent_header = {}, sent_values = {};
+};
+
+struct HostsGroup::FailureMessage {
+  int32_t line;
+  char file[256];
+  char text[2048];
+};
+
+// Memory of the ranks of one host. Followed by nothing.
+struct HostsGroup::Area {
+  EventCount changed;               // notified when the leader has published
+  std::atomic<uint64_t> published;  // number of results of the leader
+  bool flags[2];                    // of the two newest calls
+  alignas(64) std::byte exchanged[2][kExchanged];
+  std::byte before[kPieces][kPiece];  // sums of the hosts before this one
+  std::byte sums[kPieces][kPiece];    // of these and the ranks of this host
+  std::byte totals[kPieces][kPiece];  // of all hosts
+  // Followed by a piece of each rank.
+  std::byte* staged(int local_rank) {
+    return reinterpret_cast<std::byte*>(this + 1) + static_cast<size_t>(local_rank) * kPiece;
+  }
+};
+
+HostsGroup::HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts, const Options& options)
+    : network_(network),
+      local_(local),
+      hosts_(std::move(hosts)),
+      here_(host_of(network.rank(), hosts_)),
+      options_(options),
+      memory_(local.symmetric_alloc(
+          {DType::kBool, Shape{static_cast<int64_t>(sizeof(Area) + static_cast<size_t>(local.size()) * kPiece)}},
+          Pages::kNow, {"messages"})),
+      area_(*reinterpret_cast<Area*>(memory_.get())),
+      offsets_(static_cast<size_t>(network.size()) + 1),
+      headers_(hosts_.size()),
+      failure_(std::make_unique<FailureMessage>()) {
+  RUN_ASSERT(local.size() == here().count && local.rank() == rank() - here().first);
+  if (!is_leader()) return;
+  next_failure_ = network_.receive(Network::kAnyone, Network::Channel::kFailure, bytes_of(*failure_));
+  listens_ = true;
+  for (size_t i = 1; i < hosts_.size(); ++i)  // the next host first, so that not all send to the same one
+    peers_.push_back({.host = (here_ + i) % hosts_.size()});
+}
+
+HostsGroup::~HostsGroup() {
+  network_.cancel(next_failure_);
+  for (Peer& peer : peers_)
+    for (Network::Ticket* ticket : {&peer.header, &peer.values}) network_.cancel(*ticket);
+}
+
+// ---- failures ------------------------------------------------------------------------------------------------------
+
+void HostsGroup::fail(std::string_view reason, const SourceMark& where) noexcept {
+  if (local_.has_failed()) return;
+  local_.fail(reason, where);
+  tell_hosts(reason, where);
+}
+
+void HostsGroup::tell_hosts(std::string_view reason, const SourceMark& where) noexcept {
+  FailureMessage message{};
+  set_fixed_text(message.text, reason);
+  set_fixed_text(message.file, where.file);
+  message.line = where.line;
+  try {
+    std::vector<Network::Ticket> sends;
+    for (const RankHost& host : hosts_)
+      if (host.first != here().first)
+        sends.push_back(network_.send(host.first, Network::Channel::kFailure, std::as_bytes(std::span(&message, 1))));
+    Poll poll(/*spins=*/false);
+    for (Network::Ticket& send : sends)
+      while (!network_.is_done(send) && poll.waited() < kPatienceToTell) poll.pause();
+  } catch (const std::exception&) {  // a host that cannot be reached learns of the end by its own limit
+  }
+}
+
+// The leader listens to the other hosts for all ranks of its host.
+bool HostsGroup::has_failed() const {
+  const std::lock_guard lock(listening_);
+  if (listens_) {
+    try {
+      listens_ = !network_.is_done(next_failure_);
+      if (!listens_) local_.fail(failure_->text, {failure_->file, failure_->line, 0});
+    } catch (const Error& error) {
+      local_.fail(error.what(), {});
+    }
+  }
+  return local_.has_failed();
+}
+
+void HostsGroup::throw_failure() const {
+  if (has_failed()) local_.throw_failure();
+}
+
+void HostsGroup::give_up(std::string_view reason) {
+  fail(reason, {});
+  throw Error(ErrorKind::kRun, std::string(reason));
+}
+
+std::string HostsGroup::who_is_missing(size_t host, const CallRecord& record) const {
+  const RankHost& there = hosts_[host];
+  const std::string ranks = there.count == 1
+                                ? fmt::format("rank {}", there.first)
+                                : fmt::format("ranks {} to {}", there.first, there.first + there.count - 1);
+  return fmt::format("host {} ({}) did not reach {} within {} (collective_timeout); it {}", there.name, ranks,
+                     record.to_string(), limit_text(options_.timeout), headers_[host].record.as_last_call());
+}
+
+// ---- waiting -------------------------------------------------------------------------------------------------------
+
+void HostsGroup::wait(Network::Ticket& ticket, size_t host, const CallRecord& record) {
+  for (Poll poll(options_.spin); !network_.is_done(ticket); poll.pause()) {
+    throw_failure();
+    if (poll.waited() > options_.timeout + kGraceForHosts) give_up(who_is_missing(host, record));
+  }
+}
+
+void HostsGroup::publish() {
+  area_.published.store(++published_, std::memory_order_release);
+  area_.changed.notify_all();
+}
+
+// A rank that fails does not notify, so the wait looks from time to time.
+void HostsGroup::wait_for_leader() {
+  ++published_;
+  constexpr auto kLook = std::chrono::milliseconds(50);
+  const auto has_published = [&] { return area_.published.load(std::memory_order_acquire) >= published_; };
+  const Clock::time_point end = Clock::now() + options_.timeout + kGraceForLeader;
+  while (!area_.changed.wait_until(has_published, kLook)) {
+    local_.throw_failure();
+    if (Clock::now() > end)
+      give_up(fmt::format("rank {} did not return from its host's exchange within {} (collective_timeout)",
+                          here().first, limit_text(options_.timeout)));
+  }
+}
+
+// A barrier of this host that compares the calls of its ranks.
+bool HostsGroup::meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
+  try {
+    return local_.meet(record, flag, grace);
+  } catch (const RankError&) {
+    throw;
+  } catch (const Error& error) {  // found by this rank, which has told only its host
+    tell_hosts(error.message(), error.where());
+    throw;
+  }
+}
+
+// ---- exchange ------------------------------------------------------------------------------------------------------
+
+std::span<const std::byte> HostsGroup::received_from(int rank) const {
+  const size_t from = offsets_[static_cast<size_t>(rank)], to = offsets_[static_cast<size_t>(rank) + 1];
+  return {area_.exchanged[side_] + from, to - from};
+}
+
+// Every rank gives `mine`, of bytes[rank] bytes, and sees the values of all ranks until its next call, by
+// received_from(). Returns whether the flag of any rank was set.
+bool HostsGroup::exchange(const CallRecord& record, bool flag, std::span<const size_t> bytes,
+                          std::span<const std::byte> mine) {
+  side_ ^= 1;
+  offsets_[0] = 0;
+  std::inclusive_scan(bytes.begin(), bytes.end(), offsets_.begin() + 1);
+  RUN_ASSERT(offsets_.back() <= kExchanged && bytes[static_cast<size_t>(rank())] == mine.size());
+  std::byte* const all = area_.exchanged[side_];
+  if (!mine.empty()) std::memcpy(all + offsets_[static_cast<size_t>(rank())], mine.data(), mine.size());
+  const bool any_here = meet(record, flag);
+  if (is_leader()) {
+    area_.flags[side_] = exchange_between_hosts(record, any_here, {all, offsets_.back()});
+    publish();
+  } else {
+    wait_for_leader();
+  }
+  return area_.flags[side_];
+}
+
+bool HostsGroup::exchange_between_hosts(const CallRecord& record, bool flag, std::span<std::byte> all) {
+  const auto values_of = [&](const RankHost& host) {
+    const size_t from = offsets_[static_cast<size_t>(host.first)];
+    return all.subspan(from, offsets_[static_cast<size_t>(host.first + host.count)] - from);
+  };
+  headers_[here_] = {record, flag};
+  for (Peer& peer : peers_) {
+    const int leader = hosts_[peer.host].first;
+    peer.header = network_.receive(leader, Network::Channel::kCall, bytes_of(peer.received));
+    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(headers_[here_]));
+  }
+  for (Peer& peer : peers_) {
+    wait(peer.header, peer.host, record);
+    headers_[peer.host] = peer.received;
+  }
+  check_calls(record);
+  const std::span<std::byte> ours = values_of(here());
+  for (Peer& peer : peers_) {
+    const int leader = hosts_[peer.host].first;
+    const std::span<std::byte> theirs = values_of(hosts_[peer.host]);
+    if (!theirs.empty()) peer.values = network_.receive(leader, Network::Channel::kValues, theirs);
+    if (!ours.empty()) peer.sent_values = network_.send(leader, Network::Channel::kValues, ours);
+  }
+  for (Peer& peer : peers_)
+    for (Network::Ticket* ticket : {&peer.values, &peer.sent_header, &peer.sent_values})
+      wait(*ticket, peer.host, record);
+  return std::ranges::any_of(headers_, &Header::flag);
+}
+
+void HostsGroup::check_calls(const CallRecord& record) {
+  if (std::ranges::all_of(headers_, [&](const Header& header) { return header.record.matches(record); })) return;
+  std::vector<CallRecord> calls;
+  for (size_t host = 0; host < hosts_.size(); ++host)
+    calls.insert(calls.end(), static_cast<size_t>(hosts_[host].count), headers_[host].record);
+  give_up(describe_disagreement(calls));
+}
+
+// A call without values.
+void HostsGroup::enter(const CallRecord& record) {
+  exchange(record, false, std::vector<size_t>(static_cast<size_t>(size())), {});
+}
+
+bool HostsGroup::any(bool mine, const Site& site) {
+  const ScopedSpan span = collective_span("barrier", 0, site);
+  return exchange(CallRecord::of(CallKind::kBarrier, {}, site), mine, std::vector<size_t>(static_cast<size_t>(size())),
+                  {});
+}
+
+// Gives `mine` to all ranks, in as many exchanges as needed. Writes the values of each rank, sizes[rank] bytes, to its
+// target.
+void HostsGroup::gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
+                        std::span<std::byte* const> targets) {
+  std::vector<size_t> done(sizes.size()), now(sizes.size());
+  do {
+    size_t senders = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) senders += done[i] < sizes[i] ? 1 : 0;
+    const size_t share = kExchanged / std::max<size_t>(senders, 1);
+    for (size_t i = 0; i < sizes.size(); ++i) now[i] = std::min(sizes[i] - done[i], share);
+    const auto own = static_cast<size_t>(rank());
+    exchange(record, false, now, mine.subspan(done[own], now[own]));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (now[i] > 0) std::memcpy(targets[i] + done[i], received_from(static_cast<int>(i)).data(), now[i]);
+      done[i] += now[i];
+    }
+  } while (!std::ranges::equal(done, sizes));
+}
+
+void HostsGroup::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+                            const Site& site) {
+  const ScopedSpan span = collective_span("all_gather", mine.size(), site);
+  const auto ranks = static_cast<size_t>(size());
+  RUN_ASSERT(mine.size() == type.bytes() && all.size() == mine.size() * ranks);
+  std::vector<std::byte*> targets;
+  for (size_t i = 0; i < ranks; ++i) targets.push_back(all.data() + i * mine.size());
+  gather(CallRecord::of(CallKind::kAllGather, type, site), std::vector<size_t>(ranks, mine.size()), mine, targets);
+}
+
+void HostsGroup::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
+  const ScopedSpan span = collective_span("broadcast", values.size(), site);
+  RUN_ASSERT(values.size() == type.bytes());
+  CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
+  record.root = root;
+  const auto ranks = static_cast<size_t>(size());
+  std::vector<size_t> sizes(ranks);
+  sizes[static_cast<size_t>(root)] = values.size();
+  gather(record, sizes, rank() == root ? std::span<const std::byte>(values) : std::span<const std::byte>(),
+         std::vector<std::byte*>(ranks, values.data()));
+}
+
+std::vector<std::string> HostsGroup::gather_objects(std::string_view mine, const Site& site) {
+  const ScopedSpan span = collective_span("gather_objects", mine.size(), site);
+  const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
+  const auto ranks = static_cast<size_t>(size());
+  const size_t size = mine.size();
+  exchange(record, false, std::vector<size_t>(ranks, sizeof(size)), std::as_bytes(std::span(&size, 1)));
+  std::vector<size_t> sizes(ranks);
+  for (size_t i = 0; i < ranks; ++i) std::memcpy(&sizes[i], received_from(static_cast<int>(i)).data(), sizeof(size));
+  std::vector<std::string> all;
+  std::vector<std::byte*> targets;
+  for (const size_t bytes : sizes) all.emplace_back(bytes, '\0');
+  for (std::string& text : all) targets.push_back(reinterpret_cast<std::byte*>(text.data()));
+  gather(record, sizes, std::as_bytes(std::span(mine)), targets);
+  return all;
+}
+
+// ---- reductions ----------------------------------------------------------------------------------------------------
+
+// The pieces of a large reduction on their way through the hosts. Only the leader has messages.
+class HostsGroup::Chain {
+ public:
+  Chain(HostsGroup& group, const CallRecord& record, size_t bytes)
+      : group_(group), record_(record), bytes_(bytes), pieces_((bytes + kPiece - 1) / kPiece) {
+    for (size_t piece = 0; piece < kPieces; ++piece) expect_sum_before(piece);
+  }
+  // Only after an error: the memory of the messages is not used again.
+  ~Chain() {
+    for (auto* tickets : {&before_, &totals_})
+      for (Network::Ticket& ticket : *tickets) group_.network_.cancel(ticket);
+  }
+  Chain(const Chain&) = delete;
+  Chain& operator=(const Chain&) = delete;
+
+  size_t pieces() const { return pieces_; }
+  size_t bytes_of(size_t piece) const { return std::min(kPiece, bytes_ - piece * kPiece); }
+  bool is_first() const { return group_.here_ == 0; }
+  bool is_last() const { return group_.here_ + 1 == group_.hosts_.size(); }
+
+  // Call before the ranks add up a piece: its sum of the hosts before is there, and its place for the new sum is free.
+  void begin(size_t piece) {
+    if (!leads()) return;
+    group_.wait(before_[piece % kPieces], previous(), record_);
+    group_.wait(sent_sums_[piece % kPieces], receiver_of_sums(), record_);
+    group_.wait(sent_totals_[piece % kPieces], previous(), record_);
+  }
+  // Call when all ranks have taken their totals of the piece that had the same place.
+  void expect_total(size_t piece) {
+    if (!leads() || is_last()) return;
+    totals_[piece % kPieces] =
+        receive(next(), Network::Channel::kTowardsFirst, {group_.area_.totals[piece % kPieces], bytes_of(piece)});
+  }
+  // Call when the ranks have added up a piece.
+  void pass_on(size_t piece) {
+    if (!leads() || group_.hosts_.size() == 1) return;
+    const auto channel = is_last() ? Network::Channel::kTowardsFirst : Network::Channel::kTowardsLast;
+    sent_sums_[piece % kPieces] =
+        send(receiver_of_sums(), channel, {group_.area_.sums[piece % kPieces], bytes_of(piece)});
+    expect_sum_before(piece + kPieces);
+  }
+  // Waits for the total of a piece and passes it on.
+  void take_total(size_t piece) {
+    if (!leads() || is_last()) return;
+    group_.wait(totals_[piece % kPieces], next(), record_);
+    if (!is_first())
+      sent_totals_[piece % kPieces] =
+          send(previous(), Network::Channel::kTowardsFirst, {group_.area_.totals[piece % kPieces], bytes_of(piece)});
+  }
+  void finish() {
+    if (!leads()) return;
+    for (Network::Ticket& ticket : sent_sums_) group_.wait(ticket, receiver_of_sums(), record_);
+    for (Network::Ticket& ticket : sent_totals_) group_.wait(ticket, previous(), record_);
+  }
+  const std::byte* total(size_t piece) const {
+    return is_last() ? group_.area_.sums[piece % kPieces] : group_.area_.totals[piece % kPieces];
+  }
+
+ private:
+  using Tickets = std::array<Network::Ticket, kPieces>;
+
+  bool leads() const { return group_.is_leader(); }
+  size_t next() const { return group_.here_ + 1; }
+  size_t previous() const { return group_.here_ - 1; }
+  size_t receiver_of_sums() const { return is_last() ? previous() : next(); }
+  void expect_sum_before(size_t piece) {
+    if (!leads() || is_first() || piece >= pieces_) return;
+    before_[piece % kPieces] =
+        receive(previous(), Network::Channel::kTowardsLast, {group_.area_.before[piece % kPieces], bytes_of(piece)});
+  }
+  Network::Ticket send(size_t host, Network::Channel channel, std::span<const std::byte> data) {
+    return group_.network_.send(group_.hosts_[host].first, channel, data);
+  }
+  Network::Ticket receive(size_t host, Network::Channel channel, std::span<std::byte> data) {
+    return group_.network_.receive(group_.hosts_[host].first, channel, data);
+  }
+
+  HostsGroup& group_;
+  const CallRecord& record_;
+  const size_t bytes_, pieces_;
+  Tickets before_{}, totals_{}, sent_sums_{}, sent_totals_{};
+};
+
+// Folds `values` of all ranks and writes the bytes from `first` on of the result to `wanted`.
+void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
+                          std::span<std::byte> wanted) {
+  RUN_ASSERT(values.size() == record.type.bytes());
+  const auto ranks = static_cast<size_t>(size());
+  std::vector<const std::byte*> sources;
+  if (values.size() * ranks <= kMaxFolded) {
+    exchange(record, false, std::vector<size_t>(ranks, values.size()), values);
+    if (wanted.empty()) return;
+    for (int rank = 0; rank < size(); ++rank) sources.push_back(received_from(rank).data() + first);
+    return fold(record.type.dtype, record.reduction, sources, wanted.size(), wanted.data());
+  }
+  enter(record);
+  Chain chain(*this, record, values.size());
+  const auto stage = [&](size_t piece) {
+    if (here().count > 1)
+      std::memcpy(area_.staged(local_.rank()), values.data() + piece * kPiece, chain.bytes_of(piece));
+  };
+  const auto add_up = [&](size_t piece) {
+    constexpr size_t kLine = 64;
+    const auto [begin, end] = part_of(chain.bytes_of(piece), local_.rank(), local_.size(), kLine);
+    if (begin >= end) return;
+    sources.clear();
+    if (!chain.is_first()) sources.push_back(area_.before[piece % kPieces] + begin);
+    for (int rank = 0; rank < here().count; ++rank)
+      sources.push_back(here().count == 1 ? values.data() + piece * kPiece + begin : area_.staged(rank) + begin);
+    fold(record.type.dtype, record.reduction, sources, end - begin, area_.sums[piece % kPieces] + begin);
+  };
+  const auto take = [&](size_t piece) {
+    const size_t offset = piece * kPiece;
+    const size_t from = std::max(offset, first);
+    const size_t to = std::min(offset + chain.bytes_of(piece), first + wanted.size());
+    if (from < to) std::memcpy(wanted.data() + (from - first), chain.total(piece) + (from - offset), to - from);
+  };
+  const size_t delay = chain.is_last() ? 0 : kPieces - 1;  // pieces until a total is due
+  for (size_t at = 0; at < chain.pieces() + delay; ++at) {
+    if (at < chain.pieces()) {
+      stage(at);
+      chain.begin(at);
+      meet(record, false, kGraceForLeader);
+      chain.expect_total(at);
+      add_up(at);
+      meet(record, false);
+      chain.pass_on(at);
+    }
+    if (at < delay) continue;
+    chain.take_total(at - delay);
+    if (!chain.is_last()) meet(record, false, kGraceForLeader);
+    take(at - delay);
+  }
+  chain.finish();
+}
+
+void HostsGroup::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
+                            const Site& site) {
+  const ScopedSpan span = collective_span("all_reduce", values.size(), site);
+  CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
+  record.reduction = reduction;
+  fold_all(record, values, 0, values);
+}
+
+void HostsGroup::reduce_scatter(const TensorType& type, std::span<const std::byte> values,
+                                std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
+                                const Site& site) {
+  const ScopedSpan span = collective_span("reduce_scatter", values.size(), site);
+  CallRecord record = CallRecord::of(CallKind::kReduceScatter, type, site);
+  record.reduction = reduction;
+  const auto own = counts.begin() + rank();
+  RUN_ASSERT(std::ssize(counts) == size() && mine.size() == static_cast<size_t>(*own) * size_of(type.dtype));
+  const int64_t first = std::accumulate(counts.begin(), own, int64_t{0});
+  fold_all(record, values, static_cast<size_t>(first) * size_of(type.dtype), mine);
+}
+
+}  // namespace runner::backends

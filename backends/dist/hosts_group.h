@@ -1,0 +1,109 @@
+// Process group of ranks on several hosts: shared memory between the ranks of a host, messages between the hosts.
+//
+// The ranks of a host follow each other, and its first rank is its leader, which alone sends values. Small values go
+// from each host to each other host, and every rank folds them. Large ones go through the hosts in order: each adds its
+// ranks to the sum of those before it and passes it on; the last host has the sum, which returns the same way. Several
+// pieces are on their way at the same time, so both directions of a connection are busy. A reduction is the left fold
+// over all ranks, as in one shared memory, so the bits do not depend on how ranks are divided among hosts.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/dist/network.h"
+#include "backends/dist/process_group.h"
+#include "backends/dist/shared_memory_group.h"
+
+namespace runner::backends {
+
+// A host of a run and its ranks: first … first + count − 1.
+struct RankHost {
+  std::string name;
+  int first = 0, count = 1;
+};
+
+class HostsGroup final : public ProcessGroup {
+ public:
+  struct Options {
+    std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other hosts
+    bool spin = true;                                               // before sleeping; see SharedMemoryGroup
+    int cores = 0;                                                  // see ProcessGroup::cores()
+  };
+
+  // `network`: of all ranks. `local`: of the ranks of this host; its messages should name them as in `hosts`, and its
+  // limit should be that of `options`. Both must outlive the group. Collective on each host.
+  HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts, const Options& options);
+  ~HostsGroup() override;
+  HostsGroup(const HostsGroup&) = delete;
+  HostsGroup& operator=(const HostsGroup&) = delete;
+
+  int rank() const override { return network_.rank(); }
+  int size() const override { return network_.size(); }
+  std::string name() const override { return local_.name_of(local_.rank()); }
+  bool spans_hosts() const override { return hosts_.size() > 1; }
+  int cores() const override { return options_.cores; }
+  void barrier(const Site& site) override { any(false, site); }
+  bool any(bool mine, const Site& site) override;
+  void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
+  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
+                      std::span<std::byte> mine, Reduction reduction, const Site& site) override;
+  void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+                  const Site& site) override;
+  void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
+  std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
+  void fail(std::string_view reason, const SourceMark& where) noexcept override;
+  bool has_failed() const override;
+  void throw_failure() const override;
+
+ private:
+  struct Area;
+  struct Header;
+  struct Peer;
+  struct FailureMessage;
+  class Chain;
+
+  bool is_leader() const { return rank() == here().first; }
+  const RankHost& here() const { return hosts_[here_]; }
+  bool meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
+  void enter(const CallRecord& record);
+  bool exchange(const CallRecord& record, bool flag, std::span<const size_t> bytes, std::span<const std::byte> mine);
+  bool exchange_between_hosts(const CallRecord& record, bool flag, std::span<std::byte> all);
+  void check_calls(const CallRecord& record);
+  void publish();
+  void wait_for_leader();
+  std::span<const std::byte> received_from(int rank) const;
+  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);
+  void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
+              std::span<std::byte* const> targets);
+  void wait(Network::Ticket& ticket, size_t host, const CallRecord& record);
+  [[noreturn]] void give_up(std::string_view reason);
+  void tell_hosts(std::string_view reason, const SourceMark& where) noexcept;
+  std::string who_is_missing(size_t host, const CallRecord& record) const;
+
+  Network& network_;
+  SharedMemoryGroup& local_;
+  const std::vector<RankHost> hosts_;
+  const size_t here_;  // index of this host
+  const Options options_;
+  std::shared_ptr<std::byte> memory_;
+  Area& area_;
+  int side_ = 0;                 // which half of the exchanged values is in use
+  uint64_t published_ = 0;       // what this rank expects in the area
+  std::vector<size_t> offsets_;  // of the ranks' values in the exchange in progress, and their end
+  std::vector<Header> headers_;  // of the newest call, by host; those of other hosts only on the leader
+  std::vector<Peer> peers_;      // the other hosts; only on the leader
+
+  mutable std::mutex listening_;  // guards the members below
+  std::unique_ptr<FailureMessage> failure_;
+  mutable Network::Ticket next_failure_;
+  mutable bool listens_ = false;  // next_failure_ has not been received yet
+};
+
+}  // namespace runner::backends

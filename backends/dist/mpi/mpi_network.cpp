@@ -1,0 +1,144 @@
+#include "backends/dist/mpi/mpi_network.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "schema/base/error.h"
+
+namespace runner::backends {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "mpi-";
+
+// In the build folder and where the program is installed.
+fs::path module_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return program.parent_path().parent_path() / "lib" / "runner";
+}
+
+std::string library_of(const runner_mpi_functions& mpi) {
+  std::array<char, 256> text{};
+  mpi.library(text.data(), static_cast<int>(text.size()));
+  return text.data();
+}
+
+// Open MPI loads plugins that expect its symbols in the global scope. Returns null, and the reason in `why`.
+const runner_mpi_functions* load(const fs::path& file, std::string& why) {
+  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    why = ::dlerror();
+    return nullptr;
+  }
+  const auto* const mpi = static_cast<const runner_mpi_functions*>(::dlsym(handle, RUNNER_MPI_SYMBOL));
+  if (mpi != nullptr && mpi->interface == RUNNER_MPI_INTERFACE) return mpi;
+  why = "it belongs to another build";
+  return nullptr;
+}
+
+const runner_mpi_functions& loaded(const std::string& module) {
+  const fs::path file = module_folder() / fmt::format("{}{}.so", kPrefix, module);
+  std::string why;
+  const runner_mpi_functions* const mpi = load(file, why);
+  RUN_CHECK(mpi != nullptr, ErrorKind::kUsage, "cannot load {}: {}", file.string(), why);
+  return *mpi;
+}
+
+}  // namespace
+
+std::vector<MpiModule> mpi_modules() {
+  std::vector<MpiModule> modules;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(module_folder(), error)) {
+    const std::string name = entry.path().stem().string();
+    if (entry.path().extension() == ".so" && name.starts_with(kPrefix))
+      modules.push_back({name.substr(std::string_view(kPrefix).size()), {}});
+  }
+  std::ranges::sort(modules, {}, &MpiModule::name);
+  return modules;
+}
+
+MpiNetwork::MpiNetwork(const std::string& module) : mpi_(loaded(module)) {
+  int size = 0;
+  check(mpi_.init(&rank_, &size), "start");
+  processes_.resize(static_cast<size_t>(size));
+  std::iota(processes_.begin(), processes_.end(), 0);
+}
+
+void MpiNetwork::reorder(const std::vector<int>& order) {
+  RUN_ASSERT(order.size() == processes_.size());
+  const auto here = std::ranges::find(order, rank_);
+  RUN_ASSERT(here != order.end());
+  rank_ = static_cast<int>(here - order.begin());
+  processes_ = order;
+}
+
+void MpiNetwork::end() {
+  const std::lock_guard lock(mutex_);
+  check(mpi_.finalize(), "end");
+}
+
+void MpiNetwork::abort(int exit_code) {
+  mpi_.abort(exit_code);
+  std::_Exit(exit_code);
+}
+
+std::string MpiNetwork::version() const {
+  return library_of(mpi_);
+}
+
+void MpiNetwork::check(int error, const char* what) const {
+  if (error == 0) return;
+  std::array<char, 512> text{};
+  mpi_.error_text(error, text.data(), static_cast<int>(text.size()));
+  fail(ErrorKind::kRun, "MPI cannot {}: {}", what, text.data());
+}
+
+Network::Ticket MpiNetwork::send(int to, Channel channel, std::span<const std::byte> data) {
+  const std::lock_guard lock(mutex_);
+  runner_mpi_request request{};
+  check(mpi_.isend(data.data(), static_cast<int>(data.size()), processes_[static_cast<size_t>(to)],
+                   static_cast<int>(channel), &request),
+        "send");
+  return {request.value};
+}
+
+Network::Ticket MpiNetwork::receive(int from, Channel channel, std::span<std::byte> data) {
+  const std::lock_guard lock(mutex_);
+  runner_mpi_request request{};
+  const int peer = from == kAnyone ? RUNNER_MPI_ANY : processes_[static_cast<size_t>(from)];
+  check(mpi_.irecv(data.data(), static_cast<int>(data.size()), peer, static_cast<int>(channel), &request), "receive");
+  return {request.value};
+}
+
+bool MpiNetwork::is_done(Ticket& ticket) {
+  if (ticket.value == 0) return true;
+  const std::lock_guard lock(mutex_);
+  runner_mpi_request request{ticket.value};
+  int done = 0;
+  check(mpi_.test(&request, &done), "pass messages");
+  ticket.value = request.value;
+  return done != 0;
+}
+
+void MpiNetwork::cancel(Ticket& ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  runner_mpi_request request{ticket.value};
+  mpi_.cancel(&request);
+  ticket.value = 0;
+}
+
+void MpiNetwork::library_sum(std::span<float> values) {
+  const std::lock_guard lock(mutex_);
+  check(mpi_.all_reduce_sum(values.data(), static_cast<int>(values.size()), 0), "add up");
+}
+
+}  // namespace runner::backends
