@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -86,6 +87,12 @@ int64_t bytes_of_pages(int count) {
   return int64_t{::sysconf(count)} * ::sysconf(_SC_PAGESIZE);
 }
 
+std::string mpi_text(const std::vector<backends::MpiModule>& modules) {
+  std::vector<std::string> versions;
+  for (const backends::MpiModule& module : modules) versions.push_back(module.version);
+  return versions.empty() ? "none (not built)" : fmt::format("{}", fmt::join(versions, ", "));
+}
+
 void inspect_store(const fs::path& path, Environment& environment) {
   environment.store = path.string();
   if (!store::store_exists(path)) {
@@ -141,6 +148,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.libpng = images::libpng_version();
   found.libjpeg_turbo = images::libjpeg_turbo_version();
   found.has_sentence_piece = text::has_sentence_piece();
+  found.mpi = backends::mpi_modules(/*with_versions=*/true);
   inspect_store(store, found);
   return found;
 }
@@ -161,6 +169,7 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("sqlite", found.sqlite);
   facts.add("images", fmt::format("libpng {}, libjpeg-turbo {}", found.libpng, found.libjpeg_turbo));
   facts.add("optional parts", found.has_sentence_piece ? "SentencePiece" : "none (not built: SentencePiece)");
+  facts.add("mpi", mpi_text(found.mpi));
   facts.add("store", found.store);
   facts.add("", found.store_status, store_ok ? Color::kGreen : Color::kRed);
   if (found.store_status == "ok") {
@@ -172,6 +181,8 @@ std::string environment_text(const Environment& found, bool color) {
 std::string environment_document(const Environment& found) {
   const json::Object measured{
       {"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}};
+  json::Object mpi;
+  for (const backends::MpiModule& module : found.mpi) mpi.push_back({module.name, module.version});
   const json::Object store{
       {"path", found.store}, {"status", found.store_status}, {"bytes", found.store_bytes}, {"runs", found.store_runs}};
   return json::text(json::Object{{"version", found.version},
@@ -189,7 +200,7 @@ std::string environment_document(const Environment& found) {
                                  {"sqlite", found.sqlite},
                                  {"libpng", found.libpng},
                                  {"libjpeg_turbo", found.libjpeg_turbo},
-                                 {"optional", json::Object{{"sentencepiece", found.has_sentence_piece}}},
+                                 {"optional", json::Object{{"sentencepiece", found.has_sentence_piece}, {"mpi", mpi}}},
                                  {"store", store}});
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/dist/mpi/mpi_network.h"
+
 namespace runner::report {
 
 struct Environment {
@@ -18,7 +20,8 @@ struct Environment {
   double f32_gflops = 0, bf16_gflops = 0;     // products of 512 × 512 matrices, on all cores
   double copy_gb_per_s = 0;                   // one core, copying 64 MiB
   std::string sqlite, libpng, libjpeg_turbo;  // versions
-  bool has_sentence_piece = false;            // the only optional part
+  bool has_sentence_piece = false;            // optional
+  std::vector<backends::MpiModule> mpi;       // optional: the MPI libraries that this build can use
   std::string store;                          // path
   std::string store_status;                   // "ok", "none yet", or an error message
   int64_t store_bytes = 0, store_runs = 0;

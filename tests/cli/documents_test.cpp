@@ -282,7 +282,7 @@ TEST_F(Documents, Doctor) {
   expect_shape(document, Json::parse(R"({"version": "", "compiler": "", "build": "", "system": "", "cpu_features": "",
                                          "cores": 1, "core_ids": [0], "memory_bytes": 1, "kernels": {}, "measured": {},
                                          "sqlite": "", "libpng": "", "libjpeg_turbo": "",
-                                         "optional": {"sentencepiece": true}, "store": {}})"));
+                                         "optional": {"sentencepiece": true, "mpi": {}}, "store": {}})"));
   for (const char* key : {"f32_gflops", "bf16_gflops", "copy_gb_per_s"})
     EXPECT_GT(document["measured"][key].number(), 0) << key;
   EXPECT_EQ(document["store"]["status"], "none yet");

@@ -31,9 +31,10 @@ std::string library_of(const runner_mpi_functions& mpi) {
   return text.data();
 }
 
-// Open MPI loads plugins that expect its symbols in the global scope. Returns null, and the reason in `why`.
-const runner_mpi_functions* load(const fs::path& file, std::string& why) {
-  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+// `scope`: RTLD_GLOBAL to use the library, because Open MPI loads plugins that expect its symbols there; RTLD_LOCAL to
+// only look at it. Returns null, and the reason in `why`.
+const runner_mpi_functions* load(const fs::path& file, int scope, std::string& why) {
+  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | scope);
   if (handle == nullptr) {
     why = ::dlerror();
     return nullptr;
@@ -47,20 +48,23 @@ const runner_mpi_functions* load(const fs::path& file, std::string& why) {
 const runner_mpi_functions& loaded(const std::string& module) {
   const fs::path file = module_folder() / fmt::format("{}{}.so", kPrefix, module);
   std::string why;
-  const runner_mpi_functions* const mpi = load(file, why);
+  const runner_mpi_functions* const mpi = load(file, RTLD_GLOBAL, why);
   RUN_CHECK(mpi != nullptr, ErrorKind::kUsage, "cannot load {}: {}", file.string(), why);
   return *mpi;
 }
 
 }  // namespace
 
-std::vector<MpiModule> mpi_modules() {
+std::vector<MpiModule> mpi_modules(bool with_versions) {
   std::vector<MpiModule> modules;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(module_folder(), error)) {
     const std::string name = entry.path().stem().string();
-    if (entry.path().extension() == ".so" && name.starts_with(kPrefix))
-      modules.push_back({name.substr(std::string_view(kPrefix).size()), {}});
+    if (entry.path().extension() != ".so" || !name.starts_with(kPrefix)) continue;
+    modules.push_back({name.substr(std::string_view(kPrefix).size()), {}});
+    if (!with_versions) continue;
+    const runner_mpi_functions* const mpi = load(entry.path(), RTLD_LOCAL, modules.back().version);
+    if (mpi != nullptr) modules.back().version = library_of(*mpi);
   }
   std::ranges::sort(modules, {}, &MpiModule::name);
   return modules;

@@ -15,10 +15,10 @@ namespace runner::backends {
 // mpicc of the system, "mpi".
 struct MpiModule {
   std::string name;
-  std::string version;  // "Open MPI v4.1.4"
+  std::string version;  // "Open MPI v4.1.4", or why the module cannot be loaded; empty: not asked for
 };
-// Returns the modules that were built and can be loaded.
-std::vector<MpiModule> mpi_modules();
+// Returns the modules that were built. `with_versions`: loads them, which takes some milliseconds each.
+std::vector<MpiModule> mpi_modules(bool with_versions = false);
 
 class MpiNetwork final : public Network {
  public:

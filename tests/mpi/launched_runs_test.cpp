@@ -1,0 +1,274 @@
+// Ranks that mpirun starts: the results, what is printed, and the ends of processes.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+
+namespace runner::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Launcher {
+  const char* name;
+  const char* command;        // starts processes on this machine
+  const char* rank_variable;  // that it sets for each process
+  // Whether it lets the other processes end by themselves when one is killed.
+  bool grants_time;
+};
+
+constexpr Launcher kLaunchers[] = {
+    {"OpenMpi",
+     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe --bind-to none",
+     "OMPI_COMM_WORLD_RANK", true},
+    {"Mpich", "mpirun.mpich", "PMI_RANK", false},
+};
+
+constexpr const char* kRecipe = R"(schema_version: 1
+name: r
+model: {type: mlp, hidden: [16], dropout: 0.25}
+data: {train: {format: synthetic, samples: 96, features: [6], classes: 3}, batch_size: 4}
+optimizer: {type: adamw, lr: 0.01}
+train: {epochs: 2}
+)";
+
+// It has gradients of several pieces, each larger than a message between hosts.
+constexpr const char* kWide = R"(schema_version: 1
+model: {type: mlp, hidden: [300, 400]}
+data: {train: {format: synthetic, samples: 32, features: [6], classes: 3}, batch_size: 4}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1}
+)";
+
+// It does not end by itself.
+constexpr const char* kLong = R"(schema_version: 1
+name: long
+model: {type: mlp, hidden: [16]}
+data: {train: {format: synthetic, samples: 64, features: [6], classes: 3}, batch_size: 4}
+optimizer: {type: sgd, lr: 0.01}
+train: {steps: 100000000}
+checkpoint: {every: 50 steps, keep_last: 2}
+num_processes: 4
+)";
+
+class LaunchedRuns : public ::testing::TestWithParam<Launcher> {
+ protected:
+  void SetUp() override {
+    if (run(fmt::format("command -v {}", std::string(command()).substr(command().find("mpirun"), 14))).exit_code != 0)
+      GTEST_SKIP() << "the launcher is not installed";
+    write_text(file("r.yaml"), kRecipe);
+    write_text(file("wide.yaml"), kWide);
+    write_text(file("long.yaml"), kLong);
+  }
+
+  std::string command() const { return GetParam().command; }
+  fs::path file(const std::string& name) const { return folder_.path() / name; }
+  Result run(const std::string& text) const { return run_command(text, folder_.path()); }
+
+  // Runs `arguments` of runner with a number of processes on each of the hosts a, b, …
+  Result launch(const std::vector<int>& counts, const std::string& arguments) const {
+    return run(launch_line(counts, arguments));
+  }
+  std::string launch_line(const std::vector<int>& counts, const std::string& arguments) const {
+    std::vector<std::string> parts;
+    for (const int count : counts)
+      parts.push_back(fmt::format("-n {} env RUNNER_HOST={} sh -c 'echo $$ > pid.${}; exec runner {}'", count,
+                                  static_cast<char>('a' + parts.size()), GetParam().rank_variable, arguments));
+    return fmt::format("{} {}", command(), fmt::join(parts, " : "));
+  }
+
+  std::string weights(const std::string& selector) const {
+    const Result result = run(fmt::format("runner export {} --model m.safetensors", selector));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    // The header has the name of the run.
+    const std::string text = read_text(file("m.safetensors"));
+    uint64_t header = 0;
+    std::copy_n(text.begin(), sizeof header, reinterpret_cast<char*>(&header));
+    return text.substr(sizeof header + header);
+  }
+
+  // Starts long.yaml on the hosts, sends a signal to a rank once two states are saved, and waits for the end.
+  Result signal_rank(const std::vector<int>& counts, const char* signal, int rank, int timeout_s = 600) const {
+    return run(fmt::format(R"sh({} > out 2> err & launcher=$!
+until [ "$(runner sql 'SELECT count(*) FROM states' --format csv 2>/dev/null | tail -n 1)" = 2 ]; do
+  kill -0 $launcher || exit 99
+done
+kill -{} $(cat pid.{})
+wait $launcher; code=$?
+cat out; cat err >&2
+tries=100
+for pid in $(cat pid.*); do
+  while [ -e /proc/$pid/exe ] && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
+  [ -e /proc/$pid/exe ] && echo "process $pid is left" >&2
+done
+exit $code)sh",
+                           launch_line(counts, fmt::format("exec long.yaml --quiet collective_timeout={}", timeout_s)),
+                           signal, rank));
+  }
+
+ private:
+  Folder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(, LaunchedRuns, ::testing::ValuesIn(kLaunchers),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+// ---- results -------------------------------------------------------------------------------------------------------
+
+TEST_P(LaunchedRuns, HaveTheSameWeightsHoweverRanksAreDivided) {
+  for (const char* const backend : {"cpu", "gpu", "tpu"}) {
+    const std::string arguments = fmt::format("exec r.yaml --quiet backend={}", backend);
+    ASSERT_EQ(run(fmt::format("runner {} num_processes=4 name=own", arguments)).exit_code, 0);
+    const std::string expected = weights("own");
+    for (const std::vector<int>& counts : {std::vector{4}, {2, 2}, {1, 2, 1}}) {
+      SCOPED_TRACE(fmt::format("{}, {} hosts", backend, counts.size()));
+      const Result result = launch(counts, arguments);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(weights("r"), expected);
+    }
+  }
+}
+
+TEST_P(LaunchedRuns, PassLargeGradientsBetweenHosts) {
+  ASSERT_EQ(run("runner exec wide.yaml num_processes=3 name=own --quiet").exit_code, 0);
+  const Result result = launch({1, 2}, "exec wide.yaml name=launched --quiet");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(weights("launched"), weights("own"));
+}
+
+TEST_P(LaunchedRuns, PrintOneDocument) {
+  const Result result = launch({1, 1}, "exec r.yaml --json");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out.substr(0, 2), "{\n");
+  EXPECT_EQ(result.out.find("\n{"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\"num_processes\": 2"), std::string::npos) << result.out;
+  EXPECT_EQ(run("runner sql 'SELECT count(*) FROM runs' --format csv").out, "count(*)\n1\n");
+}
+
+TEST_P(LaunchedRuns, ResumeWithAnotherDivision) {
+  ASSERT_EQ(launch({2, 2}, "exec r.yaml train.epochs=4 name=whole --quiet").exit_code, 0);
+  ASSERT_EQ(launch({1, 3}, "exec r.yaml name=parts --quiet").exit_code, 0);
+  const Result result = launch({3, 1}, "resume parts train.epochs=4 --quiet");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(weights("parts"), weights("whole"));
+}
+
+// ---- what is wrong -------------------------------------------------------------------------------------------------
+
+// The launcher adds lines of its own.
+void expect_once(const std::string& text, const std::string& line) {
+  const size_t first = text.find(line);
+  EXPECT_NE(first, std::string::npos) << text;
+  if (first == std::string::npos) return;
+  EXPECT_EQ(text.find(line, first + 1), std::string::npos) << text;
+}
+
+TEST_P(LaunchedRuns, ReportAWrongRecipeOnce) {
+  const Result result = launch({2, 1}, "exec r.yaml train.epoch=3");
+  EXPECT_EQ(result.exit_code, 2);
+  expect_once(result.err, "unknown key train.epoch");
+  expect_once(launch({3}, "exec --frobnicate").err, "--frobnicate");
+}
+
+TEST_P(LaunchedRuns, NeedAsManyProcessesAsRanks) {
+  const Result result = launch({3}, "exec r.yaml num_processes=2");
+  EXPECT_EQ(result.exit_code, 2);
+  expect_once(result.err,
+              "error: num_processes is 2, but the launcher has started 3 processes, one for each rank; start 2 "
+              "processes, or set num_processes=3");
+}
+
+TEST_P(LaunchedRuns, NeedTheSameCommandLine) {
+  const Result result = run(fmt::format("{} -n 1 runner exec r.yaml : -n 1 runner exec wide.yaml", command()));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("error: the processes have different command lines: `exec r.yaml` on host "),
+            std::string::npos)
+      << result.err;
+  EXPECT_FALSE(fs::exists(file("runner.db")));
+}
+
+// Each process opens the file of its own folder.
+TEST_P(LaunchedRuns, NeedTheSameDataOnAllHosts) {
+  for (const char* const host : {"a", "b"}) {
+    fs::create_directory(file(host));
+    write_text(file(host) / "data.csv", fmt::format("x,y\n1,no\n2,{}\n3,no\n2,yes\n", *host == 'a' ? "yes" : "no"));
+  }
+  write_text(file("csv.yaml"), R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: /proc/self/cwd/data.csv}, batch_size: 1}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)");
+  const auto part = [&](const char* host) {
+    return fmt::format("-n 1 env RUNNER_HOST={0} sh -c \"cd {0}; exec runner exec ../csv.yaml\"", host);
+  };
+  const Result result = run(fmt::format("{} {} : {}", command(), part("a"), part("b")));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  expect_once(result.err,
+              "rank 1 on host b has other data than rank 0 on host a: the files of data.train or data.eval differ");
+}
+
+TEST_P(LaunchedRuns, AreIndependentIfConnectionsAreOff) {
+  const Result result = launch({2}, "exec r.yaml --quiet --db s-$" + std::string(GetParam().rank_variable) + ".db");
+  EXPECT_EQ(result.exit_code, 2) << result.err;  // two command lines
+  const Result independent =
+      run(fmt::format("{} -n 2 env RUNNER_MPI=off runner exec r.yaml --quiet > /dev/null", command()));
+  EXPECT_EQ(independent.exit_code, 0) << independent.err;
+  EXPECT_EQ(run("runner sql 'SELECT count(*) FROM runs' --format csv").out, "count(*)\n2\n");
+}
+
+TEST_P(LaunchedRuns, NeedTheModuleOfTheLibrary) {
+  const Result result = run(fmt::format("{} -n 2 env RUNNER_MPI=lam runner exec r.yaml", command()));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("error: the launcher connects its processes by lam, but this build has only "),
+            std::string::npos)
+      << result.err;
+}
+
+// ---- the ends of processes -----------------------------------------------------------------------------------------
+
+TEST_P(LaunchedRuns, SaveAStateTogetherWhenOneIsAskedToStop) {
+  for (const char* const signal : {"TERM", "USR1", "USR2"}) {
+    SCOPED_TRACE(signal);
+    const Result result = signal_rank({2, 2}, signal, 3);
+    EXPECT_EQ(result.exit_code, 4) << result.err;
+    EXPECT_EQ(result.err.find("is left"), std::string::npos) << result.err;
+    EXPECT_EQ(run("runner sql \"SELECT status FROM runs\" --format csv").out, "status\ninterrupted\n");
+    fs::remove(file("runner.db"));
+  }
+}
+
+// MPICH kills the other processes at once, so only its own message tells the reason.
+TEST_P(LaunchedRuns, EndWhenOneIsKilled) {
+  for (const std::vector<int>& counts : {std::vector{4}, {2, 2}}) {
+    const Result result = signal_rank(counts, "KILL", 3);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_EQ(result.err.find("is left"), std::string::npos) << result.err;
+    const char* const name = counts.size() == 1 ? "rank 3" : "rank 3 on host b";
+    if (GetParam().grants_time)
+      expect_once(result.err, fmt::format("error: the process of {} has ended; it last called ", name));
+    const std::string lost = run("runner sql 'SELECT count(*) FROM runs, states' --format csv").out;
+    EXPECT_NE(lost, "count(*)\n0\n");
+    fs::remove(file("runner.db"));
+  }
+}
+
+TEST_P(LaunchedRuns, NameAProcessThatHangs) {
+  for (const std::vector<int>& counts : {std::vector{4}, {3, 1}}) {
+    const Result result = signal_rank(counts, "STOP", 3, /*timeout_s=*/1);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_EQ(result.err.find("is left"), std::string::npos) << result.err;
+    const char* const name = counts.size() == 1 ? "rank 3 did not reach " : "host b (rank 3) did not reach ";
+    expect_once(result.err, name);
+    EXPECT_NE(result.err.find("within 1 s (collective_timeout)"), std::string::npos) << result.err;
+    fs::remove(file("runner.db"));
+  }
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
