@@ -29,6 +29,7 @@ struct Options {
 
   std::string db;  // empty: RUNNER_DB, or else runner.db in the current folder
   bool json = false;
+  std::string hosts;  // of commands that train; empty: this machine
   std::string color = "auto";
 
   static constexpr int64_t kNotGiven = -1;  // given numbers are never negative

@@ -15,6 +15,7 @@
 #include "runner/cli/launcher.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
+#include "runner/cli/remote_hosts.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/reading_watch.h"
 #include "runner/report/documents.h"
@@ -84,6 +85,7 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     json = call.options->json;
     out = report::Output(color_mode(call.options->color));
     if (call.command->trains_in_all_processes) connect_to_launched(words);
+    if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words);
     if (train::MpiRanks* const ranks = launched_ranks(); ranks != nullptr && ranks->rank() != 0)
       return follow_launched(*ranks);
     return call.command->action->run(*call.options, out);

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 struct Launcher {
   const char* name;
+  const char* module;
   const char* command;        // starts processes on this machine
   const char* rank_variable;  // that it sets for each process
   // Whether it lets the other processes end by themselves when one is killed.
@@ -23,10 +24,10 @@ struct Launcher {
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"OpenMpi",
+    {"OpenMpi", "openmpi",
      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe --bind-to none",
      "OMPI_COMM_WORLD_RANK", true},
-    {"Mpich", "mpirun.mpich", "PMI_RANK", false},
+    {"Mpich", "mpich", "mpirun.mpich", "PMI_RANK", false},
 };
 
 constexpr const char* kRecipe = R"(schema_version: 1
@@ -156,6 +157,21 @@ TEST_P(LaunchedRuns, ResumeWithAnotherDivision) {
   const Result result = launch({3, 1}, "resume parts train.epochs=4 --quiet");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(weights("parts"), weights("whole"));
+}
+
+// A program in place of ssh starts each host's part on this machine. Open MPI's shared memory would take the hosts for
+// one.
+TEST_P(LaunchedRuns, RunOnHostsOverSsh) {
+  write_text(file("ssh"), "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n");
+  fs::permissions(file("ssh"), fs::perms::owner_all);
+  ASSERT_EQ(run("runner exec r.yaml num_processes=3 name=own --quiet").exit_code, 0);
+  const Result result = run(fmt::format(
+      "export RUNNER_MPI={} OMPI_MCA_plm_rsh_agent=$PWD/ssh OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo\n"
+      "export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$PWD/ssh\n"
+      "runner exec r.yaml name=remote --quiet --hosts 127.0.0.1:1,localhost:2",
+      GetParam().module));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(weights("remote"), weights("own"));
 }
 
 // ---- what is wrong -------------------------------------------------------------------------------------------------

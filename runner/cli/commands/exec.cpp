@@ -13,7 +13,8 @@ struct ExecOptions : RecipeOptions {
   bool quiet = false;
 };
 
-constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, quiet_argument(&ExecOptions::quiet)};
+constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, kHostsArgument,
+                                       quiet_argument(&ExecOptions::quiet)};
 
 int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);

@@ -26,6 +26,7 @@ constexpr Argument kForkArguments[] = {
      &ForkOptions::overrides, Kind::kSetting},
     kStateArgument,
     {"--restart", "", "load only the weights and start from the first epoch", &ForkOptions::restart},
+    kHostsArgument,
     quiet_argument(&ForkOptions::quiet)};
 
 // A forked run is a new experiment: it uses the present hook file if there is one.

@@ -21,6 +21,7 @@ constexpr Argument kResumeArguments[] = {
      "data.batch_size with gradient_accumulation_steps",
      &ResumeOptions::overrides, Kind::kSetting},
     kStateArgument,
+    kHostsArgument,
     quiet_argument(&ResumeOptions::quiet)};
 
 int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {

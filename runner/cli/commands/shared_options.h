@@ -79,4 +79,8 @@ constexpr Argument quiet_argument(Target target) {
   return {"--quiet", "", "print warnings only, no progress", target};
 }
 
+inline constexpr Argument kHostsArgument{
+    "--hosts", "HOSTS",
+    "machines that train, with the number of ranks of each, such as a:2,b:2; starts mpirun over ssh", &Options::hosts};
+
 }  // namespace runner::cli
