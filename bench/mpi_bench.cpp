@@ -1,0 +1,92 @@
+// All-reduce of floats between processes that mpirun has started, compared with MPI_Allreduce of the same library in the
+// same run: through shared memory, as on one host, and through messages, as between hosts.
+//
+//     mpirun -n 2 mpi_bench MODULE [ROUNDS]        MODULE: openmpi or mpich
+//
+// Prints a JSON document: for each size, the median of the microseconds of a call. Calls of the three alternate.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "backends/dist/hosts_group.h"
+#include "backends/dist/mpi/mpi_network.h"
+
+namespace {
+
+using namespace runner::backends;
+using Clock = std::chrono::steady_clock;
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// Microseconds of one of `calls` calls, all ranks having started together.
+template <class Call>
+double time_of(ProcessGroup& ranks, int calls, const Call& call) {
+  ranks.barrier({"ready"});
+  const auto start = Clock::now();
+  for (int i = 0; i < calls; ++i) call();
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
+}
+
+// Opens the memory of rank 0 through /proc.
+std::unique_ptr<SharedMemory> shared(ProcessGroup& ranks) {
+  std::unique_ptr<SharedMemory> memory;
+  std::string path;
+  if (ranks.rank() == 0) {
+    memory = std::make_unique<SharedMemory>(SharedMemoryGroup::memory_bytes(ranks.size()));
+    path = fmt::format("/proc/{}/fd/{}", ::getpid(), memory->descriptor());
+  }
+  path = ranks.gather_objects(path, {"memory"}).front();
+  if (memory == nullptr) memory.reset(new SharedMemory(SharedMemory::adopt(::open(path.c_str(), O_RDWR | O_CLOEXEC))));
+  ranks.barrier({"memory"});
+  return memory;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return std::fprintf(stderr, "usage: mpirun -n 2 mpi_bench MODULE [ROUNDS]\n"), 2;
+  MpiNetwork network(argv[1]);
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 11, size = network.size();
+  const SharedMemoryGroup::Options options = SharedMemoryGroup::options_for(size, std::chrono::seconds(600));
+  SharedMemory own(SharedMemoryGroup::memory_bytes(1));
+  SharedMemoryGroup alone(own, 0, 1, options);
+  std::vector<RankHost> hosts;
+  for (int rank = 0; rank < size; ++rank) hosts.push_back({fmt::format("h{}", rank), rank, 1});
+  std::vector<std::string> rows;
+  {
+    HostsGroup messages(network, alone, hosts, {.timeout = options.timeout, .spin = options.spin});
+    const std::unique_ptr<SharedMemory> common = shared(messages);
+    SharedMemoryGroup memory(*common, network.rank(), size, options);
+    for (size_t bytes = 1024; bytes <= size_t{64} << 20; bytes *= 4) {
+      std::vector<float> values(bytes / sizeof(float));
+      const TensorType type{DType::kF32, Shape{std::ssize(values)}};
+      const int calls = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 1, 1000));
+      std::vector<double> by_memory, by_messages, by_library;
+      for (int round = 0; round < rounds; ++round) {
+        const auto reduce = [&](ProcessGroup& ranks) {
+          ranks.all_reduce(type, std::as_writable_bytes(std::span(values)), Reduction::kSum, {"values"});
+        };
+        by_memory.push_back(time_of(messages, calls, [&] { reduce(memory); }));
+        by_messages.push_back(time_of(messages, calls, [&] { reduce(messages); }));
+        by_library.push_back(time_of(messages, calls, [&] { network.library_sum(values); }));
+      }
+      rows.push_back(fmt::format(R"({{"bytes": {}, "shared_memory": {:.2f}, "messages": {:.2f}, "library": {:.2f}}})",
+                                 bytes, median(by_memory), median(by_messages), median(by_library)));
+    }
+  }
+  if (network.rank() == 0)
+    std::printf("{\"library\": \"%s\", \"ranks\": %d, \"rows\": [\n%s\n]}\n", network.version().c_str(), size,
+                fmt::format("{}", fmt::join(rows, ",\n")).c_str());
+  network.end();
+}
