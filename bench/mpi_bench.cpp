@@ -1,5 +1,5 @@
-// All-reduce of floats between processes that mpirun has started, compared with MPI_Allreduce of the same library in the
-// same run: through shared memory, as on one host, and through messages, as between hosts.
+// All-reduce of floats between processes that mpirun has started, compared with MPI_Allreduce of the same library in
+// the same run: through shared memory, as on one host, and through messages, as between hosts.
 //
 //     mpirun -n 2 mpi_bench MODULE [ROUNDS]        MODULE: openmpi or mpich
 //

@@ -1,15 +1,12 @@
 #include "runner/train/run/mpi_ranks.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -23,14 +20,11 @@
 #include "backends/dist/mpi/mpi_network.h"
 #include "backends/dist/rank_error.h"
 #include "backends/dist/shared_memory_group.h"
-#include "backends/runtime/affinity.h"
-#include "backends/runtime/cpu_features.h"
 #include "backends/runtime/descriptor.h"
-#include "runner/train/step/packing.h"
+#include "runner/train/run/introduction.h"
 #include "schema/base/error.h"
 #include "schema/base/signals_blocked.h"
 #include "schema/base/system_limits.h"
-#include "store/process.h"
 
 namespace runner::train {
 namespace {
@@ -41,70 +35,6 @@ using backends::ProcessGroup;
 using backends::RankHost;
 using backends::SharedMemory;
 using backends::SharedMemoryGroup;
-
-// Name of this host in place of its own. Ranks with different names share no memory, even on one machine.
-constexpr const char* kHostVariable = "RUNNER_HOST";
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-std::string namespace_of(const char* link) {
-  std::array<char, 64> target{};
-  const ssize_t size = ::readlink(link, target.data(), target.size());
-  return size > 0 ? std::string(target.data(), static_cast<size_t>(size)) : std::string();
-}
-
-// Number of cores that Slurm or the machine offers to all ranks of this host.
-int offered_cores() {
-  const int of_job = std::atoi(environment("SLURM_CPUS_ON_NODE").c_str());
-  return of_job > 0 ? of_job : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-// What each process tells the others at the start.
-struct Introduction {
-  std::string host;     // name
-  std::string machine;  // ranks with the same one can share memory
-  int64_t pid = 0;
-  std::vector<int> cores;
-  int offered = 0;
-  std::string program, command, kernels;
-};
-
-Introduction introduction_of_this(const MpiRanks::Options& options) {
-  const store::Process& process = store::this_process();
-  const std::string given = environment(kHostVariable);
-  return {.host = given.empty() ? process.host : given,
-          .machine = fmt::format("{} {} {} {}", process.boot_id, process.pid_namespace,
-                                 namespace_of("/proc/self/ns/net"), given),
-          .pid = process.pid,
-          .cores = backends::usable_core_ids(),
-          .offered = offered_cores(),
-          .program = options.program,
-          .command = options.command,
-          .kernels = backends::cpu_features().to_string()};
-}
-
-std::string packed(const Introduction& mine) {
-  std::string text;
-  for (const std::string& each : {mine.host, mine.machine, mine.program, mine.command, mine.kernels})
-    append(text, each);
-  append_number(text, static_cast<double>(mine.pid));
-  append_number(text, mine.offered);
-  for (const int core : mine.cores) append_number(text, core);
-  return text;
-}
-
-Introduction unpacked_introduction(std::string_view text) {
-  Introduction found;
-  for (std::string* each : {&found.host, &found.machine, &found.program, &found.command, &found.kernels})
-    *each = take(text);
-  found.pid = static_cast<int64_t>(take_number(text));
-  found.offered = static_cast<int>(take_number(text));
-  while (!text.empty()) found.cores.push_back(static_cast<int>(take_number(text)));
-  return found;
-}
 
 std::vector<RankHost> each_rank_alone(int size) {
   std::vector<RankHost> hosts;
@@ -127,48 +57,6 @@ class FirstGroup {
   SharedMemoryGroup alone_;
   HostsGroup group_;
 };
-
-// Ranks of the same machine follow each other, machines in the order of their first ranks.
-std::vector<int> order_by_machine(const std::vector<Introduction>& all) {
-  std::map<std::string, int> first;
-  for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i].machine, static_cast<int>(i));
-  std::vector<int> order(all.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::ranges::stable_sort(order, {}, [&](int i) { return first.at(all[static_cast<size_t>(i)].machine); });
-  return order;
-}
-
-std::vector<RankHost> hosts_of(const std::vector<Introduction>& all) {
-  std::vector<RankHost> hosts;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (i > 0 && all[i].machine == all[i - 1].machine) {
-      ++hosts.back().count;
-    } else {
-      hosts.push_back({all[i].host, static_cast<int>(i), 1});
-    }
-  }
-  return hosts;
-}
-
-// Ranks of a host with the same cores divide them.
-std::vector<std::vector<int>> cores_of(const std::vector<Introduction>& all) {
-  std::vector<std::vector<int>> shares(all.size());
-  std::map<std::pair<std::string, std::vector<int>>, std::vector<size_t>> same;
-  for (size_t i = 0; i < all.size(); ++i) same[{all[i].machine, all[i].cores}].push_back(i);
-  for (const auto& [key, ranks] : same) {
-    const auto parts = backends::shares_of_cores(key.second, static_cast<int>(ranks.size()));
-    for (size_t i = 0; i < ranks.size(); ++i) shares[ranks[i]] = parts[i];
-  }
-  return shares;
-}
-
-void check_same(const std::vector<Introduction>& all, std::string Introduction::*part, const char* what,
-                const char* remedy) {
-  for (size_t i = 1; i < all.size(); ++i)
-    RUN_CHECK(all[i].*part == all[0].*part, ErrorKind::kUsage,
-              "the processes have different {}: `{}` on host {}, `{}` on host {}; {}", what, all[0].*part, all[0].host,
-              all[i].*part, all[i].host, remedy);
-}
 
 // Exits the process if the object still exists after `limit`. Then the launcher, or the limits of the other ranks, end
 // these.
@@ -279,7 +167,7 @@ class MpiRanks::Impl {
     const int local_rank = rank() - host.first;
     memory_ = local_memory(local_rank);
     first_.reset();
-    const bool spins = host.count <= static_cast<int>(distinct_cores(host));
+    const bool spins = host.count <= static_cast<int>(cores_in_use(introductions_, host));
     local_.emplace(*memory_, local_rank, host.count,
                    SharedMemoryGroup::Options{.timeout = timeout,
                                               .spin = spins,
@@ -313,20 +201,7 @@ class MpiRanks::Impl {
   const std::vector<RankHost>& hosts() const { return hosts_; }
   const std::vector<std::vector<int>>& cores() const { return cores_; }
 
-  std::vector<std::string> warnings() const {
-    std::vector<std::string> texts;
-    for (const RankHost& host : hosts_) {
-      const size_t bound = distinct_cores(host);
-      const int offered = introductions_[static_cast<size_t>(host.first)].offered;
-      if (static_cast<int>(bound) < offered)
-        texts.push_back(
-            fmt::format("host {} has {} cores, but its {} ranks are bound to {} of them; start them with "
-                        "`mpirun --bind-to none`, `mpirun --map-by slot:PE={}` or `srun --cpus-per-task={}`",
-                        host.name, offered, host.count, bound, std::max(1, offered / host.count),
-                        std::max(1, offered / host.count)));
-    }
-    return texts;
-  }
+  std::vector<std::string> warnings() const { return binding_warnings(introductions_, hosts_); }
 
  private:
   static constexpr uint64_t kNoJob = ~uint64_t{0};  // in place of its size
@@ -361,31 +236,20 @@ class MpiRanks::Impl {
   }
 
   void introduce(const Options& options) {
-    for (const std::string& text : first_->group().gather_objects(packed(introduction_of_this(options)), {"the start"}))
+    for (const std::string& text :
+         first_->group().gather_objects(packed(introduction_of_this(options.program, options.command)), {"the start"}))
       introductions_.push_back(unpacked_introduction(text));
-    check_same(introductions_, &Introduction::program, "programs", "install the same build on all hosts");
-    check_same(introductions_, &Introduction::command, "command lines", "start all processes with the same one");
-    check_same(introductions_, &Introduction::kernels, "CPUs",
-               "their kernels round differently; use hosts of one kind");
+    check_same(introductions_);
   }
 
   const RankHost& here() const {
     return *std::ranges::find_if(hosts_, [&](const RankHost& host) { return rank() < host.first + host.count; });
   }
 
-  size_t distinct_cores(const RankHost& host) const {
-    std::set<int> cores;
-    for (int i = 0; i < host.count; ++i) {
-      const std::vector<int>& own = introductions_[static_cast<size_t>(host.first + i)].cores;
-      cores.insert(own.begin(), own.end());
-    }
-    return cores.size();
-  }
-
   // 0 if ranks of this host share a core.
   int own_cores() const {
     const RankHost& host = here();
-    return static_cast<int>(distinct_cores(host)) < host.count
+    return static_cast<int>(cores_in_use(introductions_, host)) < host.count
                ? 0
                : static_cast<int>(cores_[static_cast<size_t>(rank())].size());
   }
