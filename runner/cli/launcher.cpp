@@ -89,6 +89,11 @@ std::unique_ptr<train::MpiRanks> connected;
 
 }  // namespace
 
+bool is_launched() {
+  return std::ranges::any_of(kLaunchers,
+                             [](const Launcher& launcher) { return is_set(launcher.size) && is_set(launcher.rank); });
+}
+
 bool is_silent_process() {
   const Launcher* const launcher = launcher_of_several();
   const std::string module = module_of_connection();
