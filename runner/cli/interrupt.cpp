@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#include "runner/cli/launcher.h"
+
 namespace runner::cli {
 namespace {
 
@@ -18,6 +20,7 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 // A signal handler can access only static data.
 std::atomic<int> signals{0};
 std::atomic<int> strong_signals{0};  // those of which the second ends the process
+std::atomic<bool> is_term_strong{true};
 std::atomic<bool> prints{true};
 std::atomic<size_t> message_start{0};
 std::atomic<bool> in_run{false};
@@ -28,7 +31,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_a
 // Async-signal-safe: uses only lock-free atomics, write and _exit.
 extern "C" void on_signal(int signal) {
   const int saved_errno = errno;
-  const bool is_strong = signal != SIGUSR1 && signal != SIGUSR2;
+  const bool is_strong = signal == SIGTERM ? is_term_strong.load() : signal != SIGUSR1 && signal != SIGUSR2;
   if (is_strong && strong_signals.fetch_add(1) > 0) ::_exit(128 + signal);
   if (signals.fetch_add(1) > 0 || !prints.load()) return;
   const std::string_view message = (in_run.load() ? kInRun : kAtStart).substr(message_start.load());
@@ -41,6 +44,7 @@ extern "C" void on_signal(int signal) {
 Interrupt::Interrupt(Messages messages) {
   signals = 0;
   strong_signals = 0;
+  is_term_strong = !is_launched();
   prints = messages != Messages::kNone;
   message_start = messages == Messages::kOnNewLine ? 0 : 1;
   in_run = false;

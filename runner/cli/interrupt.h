@@ -1,5 +1,7 @@
 // Signal handling during a run: the first SIGINT, SIGTERM or SIGHUP requests a stop after the current step, the second
-// ends the process at once. SIGUSR1 and SIGUSR2, which job schedulers send before a time limit, only request a stop.
+// ends the process at once. SIGUSR1 and SIGUSR2, which job schedulers send before a time limit, only request a stop,
+// and so does SIGTERM in processes of a launcher: at a time limit Slurm sends it to them and to srun, which passes it
+// on.
 //
 // At most one object may exist at a time. A signal that the parent process set to be ignored stays ignored (nohup).
 #pragma once

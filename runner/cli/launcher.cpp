@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,22 +18,25 @@
 namespace runner::cli {
 namespace {
 
-// The variables that a launcher sets in each of its processes. Slurm sets those of PMI, too.
+// The variables that a launcher sets in each of its processes.
 struct Launcher {
   const char* name;
-  const char* size;         // number of processes
-  const char* rank;         // of this process
-  const char* one_process;  // how to start one
+  const char* size;    // number of processes
+  const char* rank;    // of this process
+  const char* remedy;  // if the processes cannot be connected
 };
 
-// SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step.
+// SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step. Slurm is
+// the last, because in its jobs mpirun starts one helper per host by srun, and the helpers start the processes.
 constexpr Launcher kLaunchers[] = {
-    {"torchrun or the like", "WORLD_SIZE", "RANK", "without torchrun"},
+    {"torchrun or the like", "WORLD_SIZE", "RANK", "start one, without torchrun"},
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-     "without mpirun, or with `mpirun -n 1 --bind-to none`"},
-    {"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "without mpirun, or with `mpirun -n 1`"},
-    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "with `srun --overlap --ntasks=1 --cpus-per-task=CORES`"},
-    {"a launcher with PMI", "PMI_SIZE", "PMI_RANK", "without mpirun, or with `mpirun -n 1`"},
+     "start one, without mpirun, or with `mpirun -n 1 --bind-to none`"},
+    {"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "start one, without mpirun, or with `mpirun -n 1`"},
+    {"a launcher with PMI", "PMI_SIZE", "PMI_RANK", "start one, without mpirun, or with `mpirun -n 1`"},
+    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+     "connect them by `srun --mpi=pmix` (Open MPI) or `srun --mpi=pmi2` (MPICH), or start one, with `srun --overlap "
+     "--ntasks=1 --cpus-per-task=CORES`"},
 };
 
 // Returns 1 if the variable has no number.
@@ -64,7 +68,9 @@ std::string module_of_connection() {
   if (is_set("PMIX_RANK"))
     for (const char* const server : kServers)
       if (is_set(server)) return "openmpi";
-  return is_set("PMI_FD") || is_set("PMI_PORT") ? "mpich" : "";
+  // A job that a process of another job submits has the variable, but not the descriptor.
+  const bool has_descriptor = is_set("PMI_FD") && ::fcntl(number_in("PMI_FD"), F_GETFD) != -1;
+  return has_descriptor || is_set("PMI_PORT") ? "mpich" : "";
 }
 
 // The module of the name, or the only one, which was compiled for the library of this system.
@@ -83,6 +89,11 @@ std::unique_ptr<train::MpiRanks> connected;
 
 }  // namespace
 
+bool is_launched() {
+  return std::ranges::any_of(kLaunchers,
+                             [](const Launcher& launcher) { return is_set(launcher.size) && is_set(launcher.rank); });
+}
+
 bool is_silent_process() {
   const Launcher* const launcher = launcher_of_several();
   const std::string module = module_of_connection();
@@ -96,8 +107,8 @@ void connect_to_launched(std::span<const std::string> words) {
   const int size = number_in(launcher->size);
   RUN_CHECK(!module.empty(), ErrorKind::kUsage,
             "{} started {} processes ({}={}), which this program cannot connect by MPI or PMI: each would train the "
-            "whole recipe; start one, {}; num_processes gives ranks on this machine",
-            launcher->name, size, launcher->size, size, launcher->one_process);
+            "whole recipe; {}; num_processes gives ranks on this machine",
+            launcher->name, size, launcher->size, size, launcher->remedy);
   connected =
       std::make_unique<train::MpiRanks>(train::MpiRanks::Options{.module = built_module(module),
                                                                  .processes = size,

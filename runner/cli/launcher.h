@@ -18,6 +18,8 @@ inline constexpr const char* kMpiVariable = "RUNNER_MPI";
 // Each process trains a run of its own.
 inline constexpr const char* kOwnRun = "off";
 
+// Whether a launcher started this process, with others or alone.
+bool is_launched();
 // Whether another process of the launcher will print what this one would. Does not connect.
 bool is_silent_process();
 

@@ -83,9 +83,13 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     check_stack_limit();
     parse(words, call);
     json = call.options->json;
-    out = report::Output(color_mode(call.options->color));
+    const report::ColorMode color = color_mode(call.options->color);
+    out = report::Output(color);
     if (call.command->trains_in_all_processes) connect_to_launched(words);
     if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words);
+    // Open MPI gives its processes a terminal as standard output, even if that of mpirun is a file.
+    if (launched_ranks() != nullptr && color == report::ColorMode::kAuto)
+      out = report::Output(report::ColorMode::kNever);
     if (train::MpiRanks* const ranks = launched_ranks(); ranks != nullptr && ranks->rank() != 0)
       return follow_launched(*ranks);
     return call.command->action->run(*call.options, out);

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <regex>
 
 #include <fmt/format.h>
@@ -78,6 +79,18 @@ TEST(Interrupt, SecondSignalEndsTheProcess) {
     ASSERT_TRUE(WIFEXITED(ended.status));
     EXPECT_EQ(WEXITSTATUS(ended.status), 128 + second);
   }
+}
+
+TEST(Interrupt, SecondTerminationByALauncherHasNoEffect) {
+  const Ended ended = in_child([] {
+    ::setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+    ::setenv("SLURM_PROCID", "0", 1);
+    const Interrupt interrupt(Interrupt::Messages::kPlain);
+    std::raise(SIGTERM);
+    std::raise(SIGTERM);
+    if (interrupt.count() != 2) ::_exit(1);
+  });
+  EXPECT_EQ(ended.status, 0);
 }
 
 TEST(Interrupt, IgnoredSignalStaysIgnored) {

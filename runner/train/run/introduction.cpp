@@ -34,10 +34,12 @@ std::string namespace_of(const char* link) {
   return size > 0 ? std::string(target.data(), static_cast<size_t>(size)) : std::string();
 }
 
-// Number of cores that Slurm or the machine offers to all ranks of this host.
+// Number of cores that Slurm or the machine offers to all ranks of this host. Slurm may be configured to count more
+// cores than the machine has.
 int offered_cores() {
   const int of_job = std::atoi(environment("SLURM_CPUS_ON_NODE").c_str());
-  return of_job > 0 ? of_job : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const auto of_machine = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return of_job > 0 ? std::min(of_job, of_machine) : of_machine;
 }
 
 void check_part(const std::vector<Introduction>& all, std::string Introduction::*part, const char* what,
