@@ -1,6 +1,7 @@
 #include "runner/cli/slurm_script.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -55,9 +56,9 @@ else
 // srun would then be 137. --export: a job submitted with --export=NONE would start ranks without environment.
 constexpr std::string_view kStart = R"(
 # Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
-# ends alone, the others end by themselves, or else --wait kills them after a minute.
+# ends alone, the others end by themselves, or else --wait kills them after two minutes.
 code=0
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK"{} --export=ALL --kill-on-bad-exit=0 --wait=60 \
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK"{} --export=ALL --kill-on-bad-exit=0 --wait=120 \
   "$runner" "$@" --db "$store" </dev/null || code=$?
 )";
 

@@ -63,9 +63,9 @@ else
 fi
 
 # Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
-# ends alone, the others end by themselves, or else --wait kills them after a minute.
+# ends alone, the others end by themselves, or else --wait kills them after two minutes.
 code=0
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --mpi=pmix --export=ALL --kill-on-bad-exit=0 --wait=60 \
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --mpi=pmix --export=ALL --kill-on-bad-exit=0 --wait=120 \
   "$runner" "$@" --db "$store" </dev/null || code=$?
 
 # Exit code 4: the run was interrupted and has saved its state.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "backends/dist/mpi/mpi_network.h"
 #include "runner/cli/commands/shared_options.h"
@@ -9,7 +10,6 @@
 #include "runner/cli/sbatch.h"
 #include "runner/cli/slurm_script.h"
 #include "runner/cli/store_access.h"
-#include "runner/formats/used_files.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 
