@@ -97,7 +97,7 @@ std::vector<std::string> option_names(const Command* command) {
 }
 
 std::vector<std::string> choices(const Argument& argument) {
-  if (argument.value.find('|') == std::string_view::npos) return {};
+  if (!argument.is_positional() && argument.value.find('|') == std::string_view::npos) return {};
   return split(argument.value, '|');
 }
 

@@ -94,7 +94,8 @@ struct Argument {
   // A flag or option ("--epochs"), a required positional ("RECIPE"), or an optional one ("[DATA]"). A vector target
   // takes all remaining positionals.
   std::string_view name;
-  std::string_view value;  // value of an option: "N", "PATH", or the allowed words: "table|csv|json"
+  // Value of an option: "N", "PATH", or the allowed words: "table|csv|json". Of a positional: empty, or the words.
+  std::string_view value;
   std::string_view text;
   Target target;
   Kind kind = Kind::kText;
@@ -152,6 +153,7 @@ std::vector<std::string> choices(const Argument& argument);
 // The commands in the order of the help, one row each.
 #define RUNNER_COMMANDS(COMMAND) \
   COMMAND(Exec)                  \
+  COMMAND(Launch)                \
   COMMAND(Resume)                \
   COMMAND(Fork)                  \
   COMMAND(Eval)                  \

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/cli/shell_word.h"
 #include "runner/formats/used_files.h"
 #include "runner/report/format.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -51,15 +52,6 @@ std::vector<store::StateInfo> ranked_states(const store::RunDetails& run, const 
   std::vector<store::StateInfo> states = run.states;
   std::erase_if(states, [](const store::StateInfo& state) { return state.superseded; });
   return store::ranked(std::move(states), ranking.metric, ranking.maximize);
-}
-
-// In single quotes unless a shell takes it as it is.
-std::string shell_word(std::string_view text) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%,";
-  if (text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
-  std::string word = "'";
-  for (const char letter : text) word += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return word + "'";
 }
 
 store::StateInfo best_state(const store::RunDetails& run, std::string_view text) {

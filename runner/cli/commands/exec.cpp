@@ -44,7 +44,7 @@ const Command kExecCommand{
     .examples =
         "runner exec recipes/digits.yaml\n"
         "runner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json",
-    .other_names = "train run fit launch start",
+    .other_names = "train run fit start",
     .has_json = true,
     .trains_in_all_processes = true,
     .action = action<exec>,
