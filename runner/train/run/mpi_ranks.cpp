@@ -163,6 +163,7 @@ class MpiRanks::Impl {
   }
 
   ProcessGroup& begin_run(std::chrono::milliseconds timeout, bool shares_memory) {
+    timeout_ = timeout;
     const RankHost& host = here();
     const int local_rank = rank() - host.first;
     memory_ = local_memory(local_rank);
@@ -191,6 +192,7 @@ class MpiRanks::Impl {
     const bool has_failed = group_ == nullptr || group_->has_failed();
     all_.reset();
     first_.reset();
+    take_leave(has_failed ? std::chrono::seconds(60) : timeout_);
     const Deadline deadline(has_failed ? std::chrono::seconds(3) : std::chrono::seconds(20), exit_code);
     network_.end();
     has_ended_ = true;
@@ -205,6 +207,21 @@ class MpiRanks::Impl {
 
  private:
   static constexpr uint64_t kNoJob = ~uint64_t{0};  // in place of its size
+
+  // Rank 0 may still write its last state. If another rank exited before, the launcher could end rank 0, too.
+  void take_leave(std::chrono::milliseconds patience) {
+    using Channel = backends::Network::Channel;
+    constexpr auto kPatienceToTell = std::chrono::seconds(3);
+    std::byte leave{};
+    const std::span message(&leave, 1);
+    std::vector<backends::Network::Ticket> tickets;
+    if (rank() != 0) tickets.push_back(network_.receive(0, Channel::kStart, message));
+    for (int to = 1; rank() == 0 && to < size(); ++to) tickets.push_back(network_.send(to, Channel::kStart, message));
+    const auto end = std::chrono::steady_clock::now() + (rank() == 0 ? kPatienceToTell : patience);
+    for (backends::Network::Ticket& ticket : tickets)
+      while (!network_.is_done(ticket) && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 
   void finish(backends::Network::Ticket ticket) {
     while (!network_.is_done(ticket)) std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -293,6 +310,7 @@ class MpiRanks::Impl {
   backends::MpiNetwork network_;
   std::optional<FirstGroup> first_;  // until the run begins
   bool is_job_shared_ = false;
+  std::chrono::milliseconds timeout_ = std::chrono::seconds(600);
   std::vector<Introduction> introductions_;
   std::vector<RankHost> hosts_;
   std::vector<std::vector<int>> cores_;

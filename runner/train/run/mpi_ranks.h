@@ -47,8 +47,9 @@ class MpiRanks {
   // a single host.
   backends::ProcessGroup& begin_run(std::chrono::milliseconds timeout, bool shares_memory);
 
-  // Leaves the other ranks. Waits for them to do the same; if they do not, because they are dead or stuck, exits this
-  // process with `exit_code` after 20 s, or 3 s if the run has failed.
+  // Leaves the other ranks. Waits until rank 0 does the same, at most for the timeout of the run, or 60 s if the run
+  // has failed, and then for all others. If they do not, because they are dead or stuck, exits this process with
+  // `exit_code` after 20 s, or 3 s if the run has failed.
   void end(int exit_code);
 
  private:
