@@ -13,7 +13,7 @@ namespace runner::backends {
 class Network {
  public:
   // Keeps messages of different purposes apart.
-  enum class Channel : uint8_t { kStart, kCall, kValues, kTowardsLast, kTowardsFirst, kFailure };
+  enum class Channel : uint8_t { kStart, kEnd, kCall, kValues, kTowardsLast, kTowardsFirst, kFailure };
   static constexpr int kAnyone = -1;
   static constexpr size_t kMaxMessage = size_t{1} << 20;  // bytes
 

@@ -137,6 +137,7 @@ class MpiRanks::Impl {
       first_.reset();
     } catch (const Error& error) {  // on all ranks
       const bool is_reported_here = network_.rank() == 0;
+      is_job_shared_ = true;  // nobody waits for it
       end(exit_code(error.kind()));
       if (is_reported_here) throw;
       throw backends::RankError(error.kind(), error.message());
@@ -215,8 +216,8 @@ class MpiRanks::Impl {
     std::byte leave{};
     const std::span message(&leave, 1);
     std::vector<backends::Network::Ticket> tickets;
-    if (rank() != 0) tickets.push_back(network_.receive(0, Channel::kStart, message));
-    for (int to = 1; rank() == 0 && to < size(); ++to) tickets.push_back(network_.send(to, Channel::kStart, message));
+    if (rank() != 0) tickets.push_back(network_.receive(0, Channel::kEnd, message));
+    for (int to = 1; rank() == 0 && to < size(); ++to) tickets.push_back(network_.send(to, Channel::kEnd, message));
     const auto end = std::chrono::steady_clock::now() + (rank() == 0 ? kPatienceToTell : patience);
     for (backends::Network::Ticket& ticket : tickets)
       while (!network_.is_done(ticket) && std::chrono::steady_clock::now() < end)
