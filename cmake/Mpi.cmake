@@ -5,21 +5,25 @@
 # RUNNER_MPI_MODULES lists the targets.
 option(RUNNER_MPI "use MPI libraries if they are installed" ON)
 
-# Adds the module lib/runner/mpi-NAME.so if `wrapper` (mpicc or the like) is found.
+# Compiles a C file to a shared object with the compiler wrapper of the module `name`, as part of `target`.
+function(mpi_object target name source output)
+  get_filename_component(folder ${output} DIRECTORY)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+    COMMAND ${RUNNER_MPICC_${name}} -shared -fPIC -O2 -Wall -Wextra -I${CMAKE_SOURCE_DIR} ${source} -o ${output}
+    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/backends/dist/mpi/mpi_functions.h
+    COMMENT "Building ${output}" VERBATIM)
+  add_custom_target(${target} DEPENDS ${output})
+endfunction()
+
+# Adds the module lib/runner/mpi-NAME.so if the wrapper is found: mpicc or the like.
 function(mpi_module name)
   find_program(RUNNER_MPICC_${name} NAMES ${ARGN})
-  set(wrapper ${RUNNER_MPICC_${name}})
-  if(NOT wrapper)
+  if(NOT RUNNER_MPICC_${name})
     return()
   endif()
   set(module ${CMAKE_BINARY_DIR}/lib/runner/mpi-${name}.so)
-  set(source ${CMAKE_SOURCE_DIR}/backends/dist/mpi/mpi_module.c)
-  add_custom_command(OUTPUT ${module}
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/lib/runner
-    COMMAND ${wrapper} -shared -fPIC -O2 -Wall -Wextra -fvisibility=hidden -I${CMAKE_SOURCE_DIR} ${source} -o ${module}
-    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/backends/dist/mpi/mpi_functions.h
-    COMMENT "Building the module of ${wrapper}" VERBATIM)
-  add_custom_target(mpi_${name} ALL DEPENDS ${module})
+  mpi_object(mpi_${name} ${name} ${CMAKE_SOURCE_DIR}/backends/dist/mpi/mpi_module.c ${module})
   set_property(GLOBAL APPEND PROPERTY RUNNER_MPI_MODULES mpi_${name})
   install(FILES ${module} DESTINATION lib/runner)
 endfunction()

@@ -28,11 +28,10 @@ constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{16} << 10;
 // Bytes of a piece of a large reduction, and how many pieces are on their way. 16 pieces of 64 KB were the fastest of
 // those tried on two processes.
 constexpr size_t kPiece = size_t{64} << 10, kPieces = 16;
-// Added to the limit, because the ranks of the late host know better which of them is late, and the leader knows better
-// which host.
+// Extra time before these waits give up, so that the host of the late rank times out first and names it.
 constexpr auto kGraceForHosts = std::chrono::seconds(1), kGraceForLeader = std::chrono::seconds(2);
 // How long a failing rank tries to tell the other hosts.
-constexpr auto kPatienceToTell = std::chrono::seconds(1);
+constexpr auto kFailureSendLimit = std::chrono::seconds(1);
 
 size_t host_of(int rank, const std::vector<RankHost>& hosts) {
   const auto after = std::ranges::upper_bound(hosts, rank, {}, &RankHost::first);
@@ -40,7 +39,7 @@ size_t host_of(int rank, const std::vector<RankHost>& hosts) {
   return static_cast<size_t>(after - hosts.begin()) - 1;
 }
 
-// Polls with less and less haste: a message takes microseconds, a slow rank any time.
+// Pause between polls: spins, then yields, then sleeps 50 µs.
 class Poll {
  public:
   explicit Poll(bool spins) : spins_(spins) {}
@@ -72,12 +71,11 @@ struct HostsGroup::Header {
   bool flag = false;
 };
 
-// Another host and the messages of an exchange with it. A message that an error leaves behind may still arrive, so its
-// memory is that of the group.
+// Another host and the messages of an exchange with it.
 struct HostsGroup::Peer {
   size_t host;
   Header received = {};
-  Network::Ticket header = {}, values = {}, sent_header = {}, sent_values = {};
+  Network::Request header = {}, values = {}, sent_header = {}, sent_values = {};
 };
 
 struct HostsGroup::FailureMessage {
@@ -86,7 +84,14 @@ struct HostsGroup::FailureMessage {
   char text[2048];
 };
 
-// Memory of the ranks of one host. Followed by nothing.
+// Memory of messages that an error may leave in flight.
+struct HostsGroup::Messages {
+  Header mine;
+  std::vector<Peer> peers;  // the other hosts; only on the leader
+  FailureMessage failure;   // the next one
+};
+
+// Shared memory of one host; a staging piece for each rank follows.
 struct HostsGroup::Area {
   EventCount changed;               // notified when the leader has published
   std::atomic<uint64_t> published;  // number of results of the leader
@@ -112,20 +117,22 @@ HostsGroup::HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<R
           Pages::kNow, {"messages"})),
       area_(*reinterpret_cast<Area*>(memory_.get())),
       offsets_(static_cast<size_t>(network.size()) + 1),
-      headers_(hosts_.size()),
-      failure_(std::make_unique<FailureMessage>()) {
+      messages_(std::make_shared<Messages>()),
+      headers_(hosts_.size()) {
   RUN_ASSERT(local.size() == here().count && local.rank() == rank() - here().first);
   if (!is_leader()) return;
-  next_failure_ = network_.receive(Network::kAnyone, Network::Channel::kFailure, bytes_of(*failure_));
-  listens_ = true;
+  next_failure_ = network_.receive(Network::kAnyone, options_.failures, bytes_of(messages_->failure));
+  awaits_failure_ = true;
   for (size_t i = 1; i < hosts_.size(); ++i)  // the next host first, so that not all send to the same one
-    peers_.push_back({.host = (here_ + i) % hosts_.size()});
+    messages_->peers.push_back({.host = (here_ + i) % hosts_.size()});
 }
 
 HostsGroup::~HostsGroup() {
   network_.cancel(next_failure_);
-  for (Peer& peer : peers_)
-    for (Network::Ticket* ticket : {&peer.header, &peer.values}) network_.cancel(*ticket);
+  for (Peer& peer : messages_->peers)
+    for (Network::Request* request : {&peer.header, &peer.values}) network_.cancel(*request);
+  network_.keep(messages_);
+  network_.keep(memory_);
 }
 
 // ---- failures ------------------------------------------------------------------------------------------------------
@@ -133,35 +140,48 @@ HostsGroup::~HostsGroup() {
 void HostsGroup::fail(std::string_view reason, const SourceMark& where) noexcept {
   if (local_.has_failed()) return;
   local_.fail(reason, where);
-  tell_hosts(reason, where);
+  send_failure(reason, where);
 }
 
-void HostsGroup::tell_hosts(std::string_view reason, const SourceMark& where) noexcept {
-  FailureMessage message{};
-  set_fixed_text(message.text, reason);
-  set_fixed_text(message.file, where.file);
-  message.line = where.line;
+void HostsGroup::send_failure(std::string_view reason, const SourceMark& where) const noexcept {
   try {
-    std::vector<Network::Ticket> sends;
+    const auto message = std::make_shared<FailureMessage>();
+    network_.keep(message);
+    set_fixed_text(message->text, reason);
+    set_fixed_text(message->file, where.file);
+    message->line = where.line;
+    std::vector<Network::Request> sends;
     for (const RankHost& host : hosts_)
-      if (host.first != here().first)
-        sends.push_back(network_.send(host.first, Network::Channel::kFailure, std::as_bytes(std::span(&message, 1))));
+      if (host.first != here().first) sends.push_back(network_.send(host.first, options_.failures, bytes_of(*message)));
     Poll poll(/*spins=*/false);
-    for (Network::Ticket& send : sends)
-      while (!network_.is_done(send) && poll.waited() < kPatienceToTell) poll.pause();
+    for (Network::Request& send : sends)
+      while (!network_.is_done(send) && poll.waited() < kFailureSendLimit) poll.pause();
   } catch (const std::exception&) {  // a host that cannot be reached learns of the end by its own limit
   }
 }
 
-// The leader listens to the other hosts for all ranks of its host.
+// The leader receives failures of other hosts for all ranks of its host. It also passes on one of its host: the rank
+// that has failed may have died before it could.
 bool HostsGroup::has_failed() const {
-  const std::lock_guard lock(listening_);
-  if (listens_) {
+  const std::lock_guard lock(failure_mutex_);
+  if (awaits_failure_) {
     try {
-      listens_ = !network_.is_done(next_failure_);
-      if (!listens_) local_.fail(failure_->text, {failure_->file, failure_->line, 0});
+      awaits_failure_ = !network_.is_done(next_failure_);
+      if (!awaits_failure_) {
+        others_know_ = true;
+        const FailureMessage& failure = messages_->failure;
+        local_.fail(failure.text, {failure.file, failure.line, 0});
+      }
     } catch (const Error& error) {
+      awaits_failure_ = false;
       local_.fail(error.what(), {});
+    }
+  }
+  if (local_.has_failed() && is_leader() && !std::exchange(others_know_, true)) {
+    try {
+      local_.throw_failure();
+    } catch (const Error& error) {
+      send_failure(error.message(), error.where());
     }
   }
   return local_.has_failed();
@@ -187,8 +207,8 @@ std::string HostsGroup::who_is_missing(size_t host, const CallRecord& record) co
 
 // ---- waiting -------------------------------------------------------------------------------------------------------
 
-void HostsGroup::wait(Network::Ticket& ticket, size_t host, const CallRecord& record) {
-  for (Poll poll(options_.spin); !network_.is_done(ticket); poll.pause()) {
+void HostsGroup::wait(Network::Request& request, size_t host, const CallRecord& record) {
+  for (Poll poll(options_.spin); !network_.is_done(request); poll.pause()) {
     throw_failure();
     if (poll.waited() > options_.timeout + kGraceForHosts) give_up(who_is_missing(host, record));
   }
@@ -199,7 +219,7 @@ void HostsGroup::publish() {
   area_.changed.notify_all();
 }
 
-// A rank that fails does not notify, so the wait looks from time to time.
+// A failure does not notify `changed`, so the wait checks for one every 50 ms.
 void HostsGroup::wait_for_leader() {
   ++published_;
   constexpr auto kLook = std::chrono::milliseconds(50);
@@ -214,13 +234,13 @@ void HostsGroup::wait_for_leader() {
 }
 
 // A barrier of this host that compares the calls of its ranks.
-bool HostsGroup::meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
+bool HostsGroup::call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
   try {
-    return local_.meet(record, flag, grace);
+    return local_.call_barrier(record, flag, grace);
   } catch (const RankError&) {
     throw;
-  } catch (const Error& error) {  // found by this rank, which has told only its host
-    tell_hosts(error.message(), error.where());
+  } catch (const Error& error) {  // this rank detected the error; other hosts do not know it yet
+    send_failure(error.message(), error.where());
     throw;
   }
 }
@@ -242,7 +262,7 @@ bool HostsGroup::exchange(const CallRecord& record, bool flag, std::span<const s
   RUN_ASSERT(offsets_.back() <= kExchanged && bytes[static_cast<size_t>(rank())] == mine.size());
   std::byte* const all = area_.exchanged[side_];
   if (!mine.empty()) std::memcpy(all + offsets_[static_cast<size_t>(rank())], mine.data(), mine.size());
-  const bool any_here = meet(record, flag);
+  const bool any_here = call_barrier(record, flag);
   if (is_leader()) {
     area_.flags[side_] = exchange_between_hosts(record, any_here, {all, offsets_.back()});
     publish();
@@ -257,27 +277,28 @@ bool HostsGroup::exchange_between_hosts(const CallRecord& record, bool flag, std
     const size_t from = offsets_[static_cast<size_t>(host.first)];
     return all.subspan(from, offsets_[static_cast<size_t>(host.first + host.count)] - from);
   };
-  headers_[here_] = {record, flag};
-  for (Peer& peer : peers_) {
+  messages_->mine = {record, flag};
+  headers_[here_] = messages_->mine;
+  for (Peer& peer : messages_->peers) {
     const int leader = hosts_[peer.host].first;
     peer.header = network_.receive(leader, Network::Channel::kCall, bytes_of(peer.received));
-    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(headers_[here_]));
+    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(messages_->mine));
   }
-  for (Peer& peer : peers_) {
+  for (Peer& peer : messages_->peers) {
     wait(peer.header, peer.host, record);
     headers_[peer.host] = peer.received;
   }
   check_calls(record);
   const std::span<std::byte> ours = values_of(here());
-  for (Peer& peer : peers_) {
+  for (Peer& peer : messages_->peers) {
     const int leader = hosts_[peer.host].first;
     const std::span<std::byte> theirs = values_of(hosts_[peer.host]);
     if (!theirs.empty()) peer.values = network_.receive(leader, Network::Channel::kValues, theirs);
     if (!ours.empty()) peer.sent_values = network_.send(leader, Network::Channel::kValues, ours);
   }
-  for (Peer& peer : peers_)
-    for (Network::Ticket* ticket : {&peer.values, &peer.sent_header, &peer.sent_values})
-      wait(*ticket, peer.host, record);
+  for (Peer& peer : messages_->peers)
+    for (Network::Request* request : {&peer.values, &peer.sent_header, &peer.sent_values})
+      wait(*request, peer.host, record);
   return std::ranges::any_of(headers_, &Header::flag);
 }
 
@@ -368,8 +389,8 @@ class HostsGroup::Chain {
   }
   // Only after an error: the memory of the messages is not used again.
   ~Chain() {
-    for (auto* tickets : {&before_, &totals_})
-      for (Network::Ticket& ticket : *tickets) group_.network_.cancel(ticket);
+    for (auto* requests : {&before_, &totals_})
+      for (Network::Request& request : *requests) group_.network_.cancel(request);
   }
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
@@ -379,7 +400,7 @@ class HostsGroup::Chain {
   bool is_first() const { return group_.here_ == 0; }
   bool is_last() const { return group_.here_ + 1 == group_.hosts_.size(); }
 
-  // Call before the ranks add up a piece: its sum of the hosts before is there, and its place for the new sum is free.
+  // Call before the ranks fold a piece. Waits for the previous hosts' sum and for earlier sends from this place.
   void begin(size_t piece) {
     if (!leads()) return;
     group_.wait(before_[piece % kPieces], previous(), record_);
@@ -410,15 +431,15 @@ class HostsGroup::Chain {
   }
   void finish() {
     if (!leads()) return;
-    for (Network::Ticket& ticket : sent_sums_) group_.wait(ticket, receiver_of_sums(), record_);
-    for (Network::Ticket& ticket : sent_totals_) group_.wait(ticket, previous(), record_);
+    for (Network::Request& request : sent_sums_) group_.wait(request, receiver_of_sums(), record_);
+    for (Network::Request& request : sent_totals_) group_.wait(request, previous(), record_);
   }
   const std::byte* total(size_t piece) const {
     return is_last() ? group_.area_.sums[piece % kPieces] : group_.area_.totals[piece % kPieces];
   }
 
  private:
-  using Tickets = std::array<Network::Ticket, kPieces>;
+  using Requests = std::array<Network::Request, kPieces>;
 
   bool leads() const { return group_.is_leader(); }
   size_t next() const { return group_.here_ + 1; }
@@ -429,17 +450,17 @@ class HostsGroup::Chain {
     before_[piece % kPieces] =
         receive(previous(), Network::Channel::kTowardsLast, {group_.area_.before[piece % kPieces], bytes_of(piece)});
   }
-  Network::Ticket send(size_t host, Network::Channel channel, std::span<const std::byte> data) {
+  Network::Request send(size_t host, Network::Channel channel, std::span<const std::byte> data) {
     return group_.network_.send(group_.hosts_[host].first, channel, data);
   }
-  Network::Ticket receive(size_t host, Network::Channel channel, std::span<std::byte> data) {
+  Network::Request receive(size_t host, Network::Channel channel, std::span<std::byte> data) {
     return group_.network_.receive(group_.hosts_[host].first, channel, data);
   }
 
   HostsGroup& group_;
   const CallRecord& record_;
   const size_t bytes_, pieces_;
-  Tickets before_{}, totals_{}, sent_sums_{}, sent_totals_{};
+  Requests before_{}, totals_{}, sent_sums_{}, sent_totals_{};
 };
 
 // Folds `values` of all ranks and writes the bytes from `first` on of the result to `wanted`.
@@ -481,18 +502,19 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
     if (at < chain.pieces()) {
       stage(at);
       chain.begin(at);
-      meet(record, false, kGraceForLeader);
+      call_barrier(record, false, kGraceForLeader);
       chain.expect_total(at);
       add_up(at);
-      meet(record, false);
+      call_barrier(record, false);
       chain.pass_on(at);
     }
     if (at < delay) continue;
     chain.take_total(at - delay);
-    if (!chain.is_last()) meet(record, false, kGraceForLeader);
+    if (!chain.is_last()) call_barrier(record, false, kGraceForLeader);
     take(at - delay);
   }
   chain.finish();
+  call_barrier(record, false, kGraceForLeader);  // no rank waits in the next call while the leader finishes this one
 }
 
 void HostsGroup::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,

@@ -35,6 +35,8 @@ class HostsGroup final : public ProcessGroup {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other hosts
     bool spin = true;                                               // before sleeping; see SharedMemoryGroup
     int cores = 0;                                                  // see ProcessGroup::cores()
+    // Of two groups that follow each other on a network, each has its own.
+    Network::Channel failures = Network::Channel::kFailure;
   };
 
   // `network`: of all ranks. `local`: of the ranks of this host; its messages should name them as in `hosts`, and its
@@ -67,11 +69,12 @@ class HostsGroup final : public ProcessGroup {
   struct Header;
   struct Peer;
   struct FailureMessage;
+  struct Messages;
   class Chain;
 
   bool is_leader() const { return rank() == here().first; }
   const RankHost& here() const { return hosts_[here_]; }
-  bool meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
+  bool call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
   void enter(const CallRecord& record);
   bool exchange(const CallRecord& record, bool flag, std::span<const size_t> bytes, std::span<const std::byte> mine);
   bool exchange_between_hosts(const CallRecord& record, bool flag, std::span<std::byte> all);
@@ -82,9 +85,9 @@ class HostsGroup final : public ProcessGroup {
   void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);
   void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
               std::span<std::byte* const> targets);
-  void wait(Network::Ticket& ticket, size_t host, const CallRecord& record);
+  void wait(Network::Request& request, size_t host, const CallRecord& record);
   [[noreturn]] void give_up(std::string_view reason);
-  void tell_hosts(std::string_view reason, const SourceMark& where) noexcept;
+  void send_failure(std::string_view reason, const SourceMark& where) const noexcept;
   std::string who_is_missing(size_t host, const CallRecord& record) const;
 
   Network& network_;
@@ -94,16 +97,16 @@ class HostsGroup final : public ProcessGroup {
   const Options options_;
   std::shared_ptr<std::byte> memory_;
   Area& area_;
-  int side_ = 0;                 // which half of the exchanged values is in use
-  uint64_t published_ = 0;       // what this rank expects in the area
-  std::vector<size_t> offsets_;  // of the ranks' values in the exchange in progress, and their end
-  std::vector<Header> headers_;  // of the newest call, by host; those of other hosts only on the leader
-  std::vector<Peer> peers_;      // the other hosts; only on the leader
+  int side_ = 0;                              // which half of the exchanged values is in use
+  uint64_t published_ = 0;                    // what this rank expects in the area
+  std::vector<size_t> offsets_;               // of the ranks' values in the exchange in progress, and their end
+  const std::shared_ptr<Messages> messages_;  // outlives this object, as memory_ does
+  std::vector<Header> headers_;               // of the newest call, by host; those of other hosts only on the leader
 
-  mutable std::mutex listening_;  // guards the members below
-  std::unique_ptr<FailureMessage> failure_;
-  mutable Network::Ticket next_failure_;
-  mutable bool listens_ = false;  // next_failure_ has not been received yet
+  mutable std::mutex failure_mutex_;  // guards the members below
+  mutable Network::Request next_failure_;
+  mutable bool awaits_failure_ = false;  // next_failure_ has not been received yet
+  mutable bool others_know_ = false;     // the other hosts know that a rank has failed
 };
 
 }  // namespace runner::backends

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <string>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -58,6 +59,13 @@ SharedMemory SharedMemory::adopt(int descriptor) {
   RUN_CHECK(::fstat(descriptor, &status) == 0 && status.st_size > 0, ErrorKind::kRun,
             "descriptor {} is not shared memory of runner", descriptor);
   return {Descriptor(descriptor), static_cast<size_t>(status.st_size), Pages::kOnTouch};
+}
+
+SharedMemory SharedMemory::open_of(int64_t pid, std::string_view descriptor) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
+  const int own = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  RUN_CHECK(own >= 0, ErrorKind::kRun, "cannot open the shared memory {}: {}", path, system_reason(errno));
+  return adopt(own);
 }
 
 size_t SharedMemory::page_bytes() {

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 
 #include "backends/dist/process_group.h"
 #include "backends/runtime/descriptor.h"
@@ -20,6 +22,8 @@ class SharedMemory {
   explicit SharedMemory(size_t bytes);
   // Opens the memory of another process through the descriptor passed on by it, and takes ownership of the descriptor.
   static SharedMemory adopt(int descriptor);
+  // Opens the memory of another process of this user, which has it at `descriptor`. Throws Error(kRun).
+  static SharedMemory open_of(int64_t pid, std::string_view descriptor);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

@@ -190,7 +190,7 @@ std::string SharedMemoryGroup::who_is_missing() const {
 
 // Records the call, waits for all ranks, and throws if their calls do not match: a rank whose digest is not the mean
 // of all digests knows that they differ. Returns whether the flag of any rank was set.
-bool SharedMemoryGroup::meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
+bool SharedMemoryGroup::call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace) {
   RankArea& here = area(rank_);
   const size_t at = ++calls_ % 2;
   here.records[at] = record;
@@ -214,7 +214,7 @@ void SharedMemoryGroup::throw_disagreement() {
 
 bool SharedMemoryGroup::any(bool mine, const Site& site) {
   const ScopedSpan span = collective_span("barrier", 0, site);
-  return meet(CallRecord::of(CallKind::kBarrier, {}, site), mine);
+  return call_barrier(CallRecord::of(CallKind::kBarrier, {}, site), mine);
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ void SharedMemoryGroup::pass(const CallRecord& record, size_t bytes, const Stage
     const size_t count = std::min(piece_, bytes - offset);
     stage(offset, count);
     if (offset == 0) {
-      meet(record, false);
+      call_barrier(record, false);
     } else {
       wait_for_all();
     }
@@ -339,7 +339,7 @@ std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine
 
 std::shared_ptr<std::byte> SharedMemoryGroup::symmetric_alloc(const TensorType& type, Pages pages, const Site& site) {
   const ScopedSpan span = collective_span("symmetric_alloc", type.bytes(), site);
-  meet(CallRecord::of(CallKind::kSymmetricAlloc, type, site), false);
+  call_barrier(CallRecord::of(CallKind::kSymmetricAlloc, type, site), false);
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
   shared_end_ = whole_pages(offset + SharedMemory::kOwners + bytes);
   if (rank_ == 0) memory_.extend(shared_end_, pages);

@@ -59,7 +59,7 @@ class SharedMemoryGroup final : public ProcessGroup {
 
   // A barrier for a call of a group that this one is part of: throws if the ranks' calls do not match. Returns whether
   // `flag` is true on any rank. `grace`: added to the limit.
-  bool meet(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
+  bool call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
 
   // The newest call of a rank, to report where it was when it died. The value may be slightly out of date.
   CallRecord newest_call(int rank) const;

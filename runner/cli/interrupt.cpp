@@ -51,10 +51,14 @@ Interrupt::Interrupt(Messages messages) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
+  sigset_t of_schedulers;  // blocked if a launcher has started this process
+  ::sigemptyset(&of_schedulers);
+  for (const int signal : {SIGUSR1, SIGUSR2}) ::sigaddset(&of_schedulers, signal);
   for (size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &former[i]);
     if (former[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
   }
+  ::pthread_sigmask(SIG_UNBLOCK, &of_schedulers, nullptr);
 }
 
 Interrupt::~Interrupt() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/dist/mpi/mpi_network.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/cli/version.h"
 #include "schema/base/error.h"
 
@@ -26,10 +28,10 @@ struct Launcher {
   const char* remedy;  // if the processes cannot be connected
 };
 
-// SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step. Slurm is
-// the last, because in its jobs mpirun starts one helper per host by srun, and the helpers start the processes.
+// SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step. Slurm
+// comes after PMI, because in its jobs mpirun starts one helper per host by srun, and the helpers start the processes.
+// The variables of torchrun come last, because scripts may set them for another program.
 constexpr Launcher kLaunchers[] = {
-    {"torchrun or the like", "WORLD_SIZE", "RANK", "start one, without torchrun"},
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
      "start one, without mpirun, or with `mpirun -n 1 --bind-to none`"},
     {"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "start one, without mpirun, or with `mpirun -n 1`"},
@@ -37,6 +39,7 @@ constexpr Launcher kLaunchers[] = {
     {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
      "connect them by `srun --mpi=pmix` (Open MPI) or `srun --mpi=pmi2` (MPICH), or start one, with `srun --overlap "
      "--ntasks=1 --cpus-per-task=CORES`"},
+    {"torchrun or the like", "WORLD_SIZE", "RANK", "start one, without torchrun"},
 };
 
 // Returns 1 if the variable has no number.
@@ -94,6 +97,10 @@ bool is_launched() {
                              [](const Launcher& launcher) { return is_set(launcher.size) && is_set(launcher.rank); });
 }
 
+bool is_one_of_several() {
+  return launcher_of_several() != nullptr && module_of_connection() != kOwnRun;
+}
+
 bool is_silent_process() {
   const Launcher* const launcher = launcher_of_several();
   const std::string module = module_of_connection();
@@ -109,6 +116,11 @@ void connect_to_launched(std::span<const std::string> words) {
             "{} started {} processes ({}={}), which this program cannot connect by MPI or PMI: each would train the "
             "whole recipe; {}; num_processes gives ranks on this machine",
             launcher->name, size, launcher->size, size, launcher->remedy);
+  // Before the run, these signals would end the process. Interrupt unblocks them.
+  sigset_t of_schedulers;
+  ::sigemptyset(&of_schedulers);
+  for (const int signal : {SIGUSR1, SIGUSR2}) ::sigaddset(&of_schedulers, signal);
+  ::pthread_sigmask(SIG_BLOCK, &of_schedulers, nullptr);
   connected =
       std::make_unique<train::MpiRanks>(train::MpiRanks::Options{.module = built_module(module),
                                                                  .processes = size,
@@ -127,9 +139,7 @@ void leave_launched(int exit_code) {
 }
 
 std::optional<std::string> setting_of_launcher(const schema::ReadResult& recipe) {
-  const schema::Leaf* const leaf = recipe.find("num_processes");
-  const bool is_given = leaf != nullptr && leaf->origin != schema::OriginKind::kDefault;
-  if (connected == nullptr || is_given) return std::nullopt;
+  if (connected == nullptr || given_processes(recipe)) return std::nullopt;
   return fmt::format("num_processes={}", connected->size());
 }
 

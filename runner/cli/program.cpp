@@ -85,8 +85,8 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     json = call.options->json;
     const report::ColorMode color = color_mode(call.options->color);
     out = report::Output(color);
-    if (call.command->trains_in_all_processes) connect_to_launched(words);
     if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words);
+    if (call.command->trains_in_all_processes) connect_to_launched(words);
     // Open MPI gives its processes a terminal as standard output, even if that of mpirun is a file.
     if (launched_ranks() != nullptr && color == report::ColorMode::kAuto)
       out = report::Output(report::ColorMode::kNever);

@@ -107,11 +107,12 @@ int run_as_rank(std::span<const std::string> words) {
 int follow_launched(train::MpiRanks& ranks) {
   try {
     Interrupt interrupt(Interrupt::Messages::kNone);
-    const Job job = read_job(ranks.share_job(""));
+    const Job job = read_job(ranks.share_job("", interrupt.count()));
     const schema::ReadResult recipe = recipe_of(job);
     follow(recipe.recipe, job.sources, interrupt.count(), /*data=*/nullptr, train::begin_run_with(ranks, recipe.recipe),
            ranks.cores());
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error_of(error).message()));  // unless that is known
   }
   return 0;
 }

@@ -25,6 +25,12 @@ schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output
   return recipe;
 }
 
+std::optional<int64_t> given_processes(const schema::ReadResult& recipe) {
+  const schema::Leaf* const leaf = recipe.find("num_processes");
+  if (leaf == nullptr || leaf->origin == schema::OriginKind::kDefault) return std::nullopt;
+  return recipe.recipe.num_processes;
+}
+
 void set_place_of_key(Error& error, const schema::ReadResult& recipe) {
   const std::string& key = error.in_recipe().key;
   if (!key.empty() && !recipe.is_recorded(key)) error.set_mark_of_key(recipe.mark_of(key));

@@ -1,6 +1,8 @@
 // Reading of the recipe that a command line names. Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runner/cli/commands/shared_options.h"
@@ -17,6 +19,9 @@ std::string environment_text(const schema::ReadResult& recipe);
 // `reads_config`: gives the model the values in config.json of model.pretrained.
 schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false,
                                     bool reads_config = true);
+
+// Returns the value of num_processes if the recipe or the command line sets it.
+std::optional<int64_t> given_processes(const schema::ReadResult& recipe);
 
 // Adds to an error about a key of the recipe where the key is set. Recorded recipes have no places.
 void set_place_of_key(Error& error, const schema::ReadResult& recipe);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 
 #include <fcntl.h>
@@ -55,17 +56,19 @@ std::optional<std::string> found_in_path(std::string_view program) {
 }
 
 struct Chosen {
-  std::string module, launcher;
+  backends::MpiModule module;
+  std::string launcher;
 };
 
 Chosen choose_launcher() {
   const char* const given = std::getenv(kMpiVariable);
-  const std::vector<backends::MpiModule> modules = backends::mpi_modules();
+  const std::vector<backends::MpiModule> modules = backends::mpi_modules(/*with_versions=*/true);
   for (const RemoteLauncher& row : kRemoteLaunchers) {
     if (given != nullptr && *given != '\0' && std::string_view(given) != row.module) continue;
-    if (std::ranges::find(modules, row.module, &backends::MpiModule::name) == modules.end()) continue;
+    const auto module = std::ranges::find(modules, row.module, &backends::MpiModule::name);
+    if (module == modules.end()) continue;
     for (const char* const program : row.programs)
-      if (const auto launcher = found_in_path(program)) return {row.module, *launcher};
+      if (const auto launcher = found_in_path(program)) return {*module, *launcher};
   }
   std::vector<std::string> names;
   for (const backends::MpiModule& module : modules) names.push_back(module.name);
@@ -110,7 +113,15 @@ extern "C" void pass_on_signal(int) {
   errno = saved_errno;
 }
 
-// In a process group of its own, so that Ctrl-C reaches only this process. Standard input is empty.
+sigset_t set_of(std::initializer_list<int> signals) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : signals) ::sigaddset(&set, signal);
+  return set;
+}
+
+// In a process group of its own, so that Ctrl-C reaches only this process. Standard input is empty. No signal is
+// blocked or ignored.
 pid_t spawn_launcher(const std::vector<std::string>& command) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -118,7 +129,10 @@ pid_t spawn_launcher(const std::vector<std::string>& command) {
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const sigset_t none = set_of({}), defaults = set_of({SIGPIPE, SIGXFSZ});
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -153,7 +167,7 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
   }
 }
 
-std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, const std::string& module,
+std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, const backends::MpiModule& module,
                                         const std::string& launcher, const std::vector<std::string>& variables,
                                         const std::string& program, const std::vector<std::string>& words) {
   std::vector<std::string> names;
@@ -164,13 +178,13 @@ std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, con
   }
   const std::string list = fmt::format("{}", fmt::join(names, ","));
   std::vector<std::string> command{launcher};
-  if (module == "openmpi") {
+  if (module.is_open_mpi()) {
     command.insert(command.end(), {"--host", list, "--bind-to", "none"});
     if (::geteuid() == 0) command.emplace_back("--allow-run-as-root");
     for (const std::string& name : variables) command.insert(command.end(), {"-x", name});
-    command.insert(command.end(), {"-x", fmt::format("{}={}", kMpiVariable, module)});
-  } else {  // passes on all variables
-    command.insert(command.end(), {"-hosts", list, "-genv", kMpiVariable, module == "mpi" ? "mpich" : module});
+    command.insert(command.end(), {"-x", fmt::format("{}={}", kMpiVariable, module.name)});
+  } else {  // MPICH passes on all variables
+    command.insert(command.end(), {"-hosts", list, "-genv", kMpiVariable, module.name});
   }
   command.insert(command.end(), {"-n", std::to_string(ranks), program});
   command.insert(command.end(), words.begin(), words.end());
@@ -178,7 +192,7 @@ std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, con
 }
 
 int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words) {
-  RUN_CHECK(launched_ranks() == nullptr, ErrorKind::kUsage,
+  RUN_CHECK(!is_one_of_several(), ErrorKind::kUsage,
             "--hosts cannot be used in processes that a launcher has started; remove it");
   const std::vector<HostSlots> slots = parse_hosts(hosts);
   const auto [module, launcher] = choose_launcher();
@@ -186,15 +200,19 @@ int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words) 
   struct sigaction action {};
   action.sa_handler = pass_on_signal;
   action.sa_flags = SA_RESTART;
+  const sigset_t handled = set_of({SIGINT, SIGTERM, SIGHUP});
+  ::pthread_sigmask(SIG_BLOCK, &handled, nullptr);
   launcher_process =
       spawn_launcher(launch_command(slots, module, launcher, own_variables(), program, without_hosts(words)));
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  ::pthread_sigmask(SIG_UNBLOCK, &handled, nullptr);
   int status = 0;
   while (::waitpid(launcher_process, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status)) return kSignalCode + WTERMSIG(status);
-  // mpiexec of MPICH returns 0 once it has passed on a signal.
-  return requests > 0 && WEXITSTATUS(status) == 0 ? exit_code(ErrorKind::kInterrupted) : WEXITSTATUS(status);
+  // mpiexec of MPICH returns 0 once it has passed on a signal, however the run ended.
+  const bool is_unknown = requests > 0 && WEXITSTATUS(status) == 0 && !module.is_open_mpi();
+  return is_unknown ? exit_code(ErrorKind::kInterrupted) : WEXITSTATUS(status);
 }
 
 }  // namespace runner::cli

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/dist/mpi/mpi_network.h"
+
 namespace runner::cli {
 
 struct HostSlots {
@@ -17,7 +19,7 @@ std::vector<HostSlots> parse_hosts(std::string_view text);
 
 // Returns the command line that starts `program` with `words` on the hosts, as ranks of one run. `module`: of the MPI
 // library; `launcher`: its mpirun; `variables`: names of environment variables that the ranks get.
-std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, const std::string& module,
+std::vector<std::string> launch_command(const std::vector<HostSlots>& hosts, const backends::MpiModule& module,
                                         const std::string& launcher, const std::vector<std::string>& variables,
                                         const std::string& program, const std::vector<std::string>& words);
 

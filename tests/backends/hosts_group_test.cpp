@@ -48,6 +48,28 @@ TEST(HostsGroup, PassesOnAFailureToAllHosts) {
   expect_each_contains(errors, "h.lua:7: rank 3 is out of luck");
 }
 
+// Rank 2 fails while messages of the others are on their way to it, after any number of them.
+TEST(HostsGroup, EndsAReductionWhoseMessagesAreOnTheirWay) {
+  for (const auto& counts : {std::vector{1, 1, 1}, {1, 1, 2}, {2, 1, 1}}) {
+    const int rank_that_fails = counts[0] == 2 ? 3 : 2;
+    for (const int delay_us : {0, 300, 1000}) {
+      const std::vector<std::string> errors = errors_on_hosts(counts, [&](HostsGroup& ranks) {
+        std::jthread failing;
+        if (ranks.rank() == rank_that_fails)
+          failing = std::jthread([&] {
+            std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+            ranks.fail("no more", {});
+          });
+        std::vector<float> values(2'000'000);
+        for (;;)
+          ranks.all_reduce({DType::kF32, Shape{std::ssize(values)}}, std::as_writable_bytes(std::span(values)),
+                           Reduction::kSum, {"x"});
+      });
+      expect_each_contains(errors, "no more");
+    }
+  }
+}
+
 TEST(HostsGroup, NoticesAFailureBetweenCalls) {
   on_hosts({1, 1}, [](HostsGroup& ranks) {
     if (ranks.rank() == 1) return ranks.fail("gone", {});

@@ -95,7 +95,8 @@ class LaunchedRuns : public ::testing::TestWithParam<Launcher> {
 
   // Starts long.yaml on the hosts, sends a signal to a rank once two states are saved, and waits for the end.
   Result signal_rank(const std::vector<int>& counts, const char* signal, int rank, int timeout_s = 600) const {
-    return run(fmt::format(R"sh({} > out 2> err & launcher=$!
+    return run(fmt::format(
+        R"sh({} > out 2> err & launcher=$!
 until [ "$(runner sql 'SELECT count(*) FROM states' --format csv 2>/dev/null | tail -n 1)" = 2 ]; do
   kill -0 $launcher || exit 99
 done
@@ -108,8 +109,8 @@ for pid in $(cat pid.*); do
   [ -e /proc/$pid/exe ] && echo "process $pid is left" >&2
 done
 exit $code)sh",
-                           launch_line(counts, fmt::format("exec long.yaml --quiet collective_timeout={}", timeout_s)),
-                           signal, rank));
+        "timeout 60 env " + launch_line(counts, fmt::format("exec long.yaml --quiet collective_timeout={}", timeout_s)),
+        signal, rank));
   }
 
  private:
@@ -261,17 +262,41 @@ TEST_P(LaunchedRuns, SaveAStateTogetherWhenOneIsAskedToStop) {
 
 // MPICH kills the other processes at once, so only its own message tells the reason.
 TEST_P(LaunchedRuns, EndWhenOneIsKilled) {
-  for (const std::vector<int>& counts : {std::vector{4}, {2, 2}}) {
+  for (const std::vector<int>& counts : {std::vector{4}, {2, 2}, {3, 1}}) {
     const Result result = signal_rank(counts, "KILL", 3);
     EXPECT_NE(result.exit_code, 0);
     EXPECT_EQ(result.err.find("is left"), std::string::npos) << result.err;
     const char* const name = counts.size() == 1 ? "rank 3" : "rank 3 on host b";
-    if (GetParam().grants_time)
+    if (GetParam().grants_time && counts.back() > 1)  // no other rank of its host sees the end
       expect_once(result.err, fmt::format("error: the process of {} has ended; it last called ", name));
-    const std::string lost = run("runner sql 'SELECT count(*) FROM runs, states' --format csv").out;
-    EXPECT_NE(lost, "count(*)\n0\n");
+    EXPECT_EQ(run("runner sql 'SELECT count(*) FROM states' --format csv").out, "count(*)\n2\n");
     fs::remove(file("runner.db"));
   }
+}
+
+TEST_P(LaunchedRuns, EndWhenRank0IsKilled) {
+  const Result result = signal_rank({2, 2}, "KILL", 0);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_EQ(result.err.find("is left"), std::string::npos) << result.err;
+  EXPECT_EQ(run("runner sql 'SELECT status FROM runs' --format csv").out, "status\ncrashed\n");
+}
+
+TEST_P(LaunchedRuns, EndWhenOnlyRank0HasAnError) {
+  write_text(file("hook.lua"), R"(return {
+  on_step_end = function(acc)
+    if acc.process_index == 0 and acc.step == 60 then error("out of luck") end
+  end,
+}
+)");
+  const Result result = run("timeout 60 env " + launch_line({2, 2}, "exec long.yaml --quiet hooks=hook.lua"));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  expect_once(result.err, "out of luck");
+}
+
+TEST_P(LaunchedRuns, CannotStartOtherHosts) {
+  const Result result = launch({2}, "exec r.yaml --hosts a,b");
+  EXPECT_EQ(result.exit_code, 2);
+  expect_once(result.err, "error: --hosts cannot be used in processes that a launcher has started; remove it");
 }
 
 TEST_P(LaunchedRuns, NameAProcessThatHangs) {

@@ -29,17 +29,13 @@ typedef struct {
   int (*init)(int* rank, int* size);
   // MPI_Finalize: waits for all processes.
   int (*finalize)(void);
-  // Ends all processes. Does not return.
-  void (*abort)(int code);
   // Start a message. `peer` may be RUNNER_MPI_ANY in irecv. The memory must remain valid until the request is done.
   int (*isend)(const void* data, int bytes, int peer, int tag, runner_mpi_request* request);
   int (*irecv)(void* data, int bytes, int peer, int tag, runner_mpi_request* request);
   // Sets `done` if the message has been sent or received; the request is then none.
   int (*test)(runner_mpi_request* request, int* done);
-  // Withdraws a receive that has no message.
+  // Withdraws a receive. If its message has begun to arrive, it may still be written to the memory. Does not wait.
   int (*cancel)(runner_mpi_request* request);
-  // MPI_Allreduce of a sum, for comparison. `is_double`: otherwise float.
-  int (*all_reduce_sum)(void* values, int count, int is_double);
   void (*error_text)(int error, char* text, int capacity);
 } runner_mpi_functions;
 

@@ -33,10 +33,13 @@ static void library(char* text, int capacity) {
   }
 }
 
+// Not an error code of MPI: those are not negative.
+enum { kNoThreads = -1 };
+
 static int init(int* rank, int* size) {
   int provided = MPI_THREAD_SINGLE;
   int error = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
-  if (error == MPI_SUCCESS && provided < MPI_THREAD_SERIALIZED) error = MPI_ERR_OTHER;
+  if (error == MPI_SUCCESS && provided < MPI_THREAD_SERIALIZED) return kNoThreads;
   if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (error == MPI_SUCCESS) error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
   if (error == MPI_SUCCESS) error = MPI_Comm_size(MPI_COMM_WORLD, size);
@@ -45,10 +48,6 @@ static int init(int* rank, int* size) {
 
 static int finalize(void) {
   return MPI_Finalize();
-}
-
-static void abort_all(int code) {
-  MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 static int isend(const void* data, int bytes, int peer, int tag, runner_mpi_request* request) {
@@ -78,17 +77,19 @@ static int test(runner_mpi_request* request, int* done) {
 static int cancel(runner_mpi_request* request) {
   if (request->value == 0) return 0;
   MPI_Request own = of(request);
+  int done = 0;
   int error = MPI_Cancel(&own);
-  if (error == MPI_SUCCESS) error = MPI_Wait(&own, MPI_STATUS_IGNORE);
+  if (error == MPI_SUCCESS) error = MPI_Test(&own, &done, MPI_STATUS_IGNORE);
+  if (error == MPI_SUCCESS && !done) error = MPI_Request_free(&own);
   store(MPI_REQUEST_NULL, request);
   return error;
 }
 
-static int all_reduce_sum(void* values, int count, int is_double) {
-  return MPI_Allreduce(MPI_IN_PLACE, values, count, is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-}
-
 static void error_text(int error, char* text, int capacity) {
+  if (error == kNoThreads) {
+    snprintf(text, (size_t)capacity, "the library was built without threads (MPI_THREAD_SERIALIZED)");
+    return;
+  }
   char own[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(error, own, &length);
@@ -100,11 +101,9 @@ __attribute__((visibility("default"))) const runner_mpi_functions runner_mpi = {
     .library = library,
     .init = init,
     .finalize = finalize,
-    .abort = abort_all,
     .isend = isend,
     .irecv = irecv,
     .test = test,
     .cancel = cancel,
-    .all_reduce_sum = all_reduce_sum,
     .error_text = error_text,
 };

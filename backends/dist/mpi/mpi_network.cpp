@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -90,11 +90,6 @@ void MpiNetwork::end() {
   check(mpi_.finalize(), "end");
 }
 
-void MpiNetwork::abort(int exit_code) {
-  mpi_.abort(exit_code);
-  std::_Exit(exit_code);
-}
-
 std::string MpiNetwork::version() const {
   return library_of(mpi_);
 }
@@ -106,7 +101,7 @@ void MpiNetwork::check(int error, const char* what) const {
   fail(ErrorKind::kRun, "MPI cannot {}: {}", what, text.data());
 }
 
-Network::Ticket MpiNetwork::send(int to, Channel channel, std::span<const std::byte> data) {
+Network::Request MpiNetwork::send(int to, Channel channel, std::span<const std::byte> data) {
   const std::lock_guard lock(mutex_);
   runner_mpi_request request{};
   check(mpi_.isend(data.data(), static_cast<int>(data.size()), processes_[static_cast<size_t>(to)],
@@ -115,7 +110,7 @@ Network::Ticket MpiNetwork::send(int to, Channel channel, std::span<const std::b
   return {request.value};
 }
 
-Network::Ticket MpiNetwork::receive(int from, Channel channel, std::span<std::byte> data) {
+Network::Request MpiNetwork::receive(int from, Channel channel, std::span<std::byte> data) {
   const std::lock_guard lock(mutex_);
   runner_mpi_request request{};
   const int peer = from == kAnyone ? RUNNER_MPI_ANY : processes_[static_cast<size_t>(from)];
@@ -123,26 +118,27 @@ Network::Ticket MpiNetwork::receive(int from, Channel channel, std::span<std::by
   return {request.value};
 }
 
-bool MpiNetwork::is_done(Ticket& ticket) {
-  if (ticket.value == 0) return true;
+bool MpiNetwork::is_done(Request& request) {
+  if (request.value == 0) return true;
   const std::lock_guard lock(mutex_);
-  runner_mpi_request request{ticket.value};
+  runner_mpi_request own{request.value};
   int done = 0;
-  check(mpi_.test(&request, &done), "pass messages");
-  ticket.value = request.value;
+  const int error = mpi_.test(&own, &done);
+  request.value = own.value;  // after an error, the library may have freed it
+  check(error, "pass messages");
   return done != 0;
 }
 
-void MpiNetwork::cancel(Ticket& ticket) noexcept {
+void MpiNetwork::cancel(Request& request) noexcept {
   const std::lock_guard lock(mutex_);
-  runner_mpi_request request{ticket.value};
-  mpi_.cancel(&request);
-  ticket.value = 0;
+  runner_mpi_request own{request.value};
+  mpi_.cancel(&own);
+  request.value = 0;
 }
 
-void MpiNetwork::library_sum(std::span<float> values) {
+void MpiNetwork::keep(std::shared_ptr<const void> memory) {
   const std::lock_guard lock(mutex_);
-  check(mpi_.all_reduce_sum(values.data(), static_cast<int>(values.size()), 0), "add up");
+  kept_.push_back(std::move(memory));
 }
 
 }  // namespace runner::backends

@@ -1,7 +1,7 @@
 // Messages through an MPI library, which is loaded at run time.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -16,6 +16,8 @@ namespace runner::backends {
 struct MpiModule {
   std::string name;
   std::string version;  // "Open MPI v4.1.4", or why the module cannot be loaded; empty: not asked for
+
+  bool is_open_mpi() const { return version.starts_with("Open MPI"); }
 };
 // Returns the modules that were built. `with_versions`: loads them, which takes some milliseconds each.
 std::vector<MpiModule> mpi_modules(bool with_versions = false);
@@ -25,28 +27,22 @@ class MpiNetwork final : public Network {
   // Connects this process to the others that its launcher started. `module`: name. Throws Error(kUsage) if the module
   // is missing or cannot be loaded, and Error(kRun) if MPI does not start.
   explicit MpiNetwork(const std::string& module);
-  // Leaves without waiting for others, unless end() was called.
-  ~MpiNetwork() override = default;
   MpiNetwork(const MpiNetwork&) = delete;
   MpiNetwork& operator=(const MpiNetwork&) = delete;
 
   // Renumbers the processes: rank r is the process that had rank `order[r]`. The same on all ranks.
   void reorder(const std::vector<int>& order);
-  // Waits for all processes. No message may be in flight.
+  // Waits for all processes to do the same. Throws Error(kRun) if the library cannot.
   void end();
-  // Ends all processes with this exit code.
-  [[noreturn]] void abort(int exit_code);
 
   std::string version() const;
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(processes_.size()); }
-  Ticket send(int to, Channel channel, std::span<const std::byte> data) override;
-  Ticket receive(int from, Channel channel, std::span<std::byte> data) override;
-  bool is_done(Ticket& ticket) override;
-  void cancel(Ticket& ticket) noexcept override;
-
-  // Replaces `values`, floats of all ranks, by their sum in the order of the library. For benchmarks.
-  void library_sum(std::span<float> values);
+  Request send(int to, Channel channel, std::span<const std::byte> data) override;
+  Request receive(int from, Channel channel, std::span<std::byte> data) override;
+  bool is_done(Request& request) override;
+  void cancel(Request& request) noexcept override;
+  void keep(std::shared_ptr<const void> memory) override;
 
  private:
   void check(int error, const char* what) const;
@@ -55,6 +51,7 @@ class MpiNetwork final : public Network {
   mutable std::mutex mutex_;  // around each call of MPI
   int rank_ = 0;
   std::vector<int> processes_;  // MPI ranks, by rank
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 }  // namespace runner::backends

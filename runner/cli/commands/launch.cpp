@@ -85,13 +85,6 @@ void check_partition(const std::string& partition) {
             "--partition: expected names of letters, digits, _, -, . and +, separated by commas, got '{}'", partition);
 }
 
-// The value of num_processes if the recipe or the command line sets it.
-std::optional<int64_t> given_processes(const schema::ReadResult& recipe) {
-  const schema::Leaf* const leaf = recipe.find("num_processes");
-  if (leaf == nullptr || leaf->origin == schema::OriginKind::kDefault) return std::nullopt;
-  return recipe.recipe.num_processes;
-}
-
 int64_t given_or(int64_t number, int64_t otherwise) {
   return number != Options::kNotGiven ? number : otherwise;
 }
@@ -122,12 +115,11 @@ Ranks ranks_of(const LaunchOptions& options, std::optional<int64_t> processes) {
 
 // Open MPI connects by PMIx; MPICH and the libraries made from it by PMI 2.
 std::string usual_mpi() {
-  const std::vector<backends::MpiModule> modules = backends::mpi_modules();
+  const std::vector<backends::MpiModule> modules = backends::mpi_modules(/*with_versions=*/true);
   RUN_CHECK(!modules.empty(), ErrorKind::kUsage,
             "a job with several ranks needs MPI, which this build does not have; build it where an MPI library and its "
             "mpicc are installed, or use one node and one task");
-  const bool has_only_open_mpi = std::ranges::all_of(
-      modules, [](const backends::MpiModule& module) { return module.version.starts_with("Open MPI"); });
+  const bool has_only_open_mpi = std::ranges::all_of(modules, &backends::MpiModule::is_open_mpi);
   return has_only_open_mpi ? "pmix" : "pmi2";
 }
 

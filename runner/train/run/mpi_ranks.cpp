@@ -1,40 +1,31 @@
 #include "runner/train/run/mpi_ranks.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
-#include <functional>
-#include <mutex>
-#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "backends/dist/mpi/mpi_network.h"
 #include "backends/dist/rank_error.h"
-#include "backends/dist/shared_memory_group.h"
-#include "backends/runtime/descriptor.h"
-#include "runner/train/run/introduction.h"
 #include "schema/base/error.h"
-#include "schema/base/signals_blocked.h"
-#include "schema/base/system_limits.h"
 
 namespace runner::train {
 namespace {
 
-using backends::Descriptor;
 using backends::HostsGroup;
+using backends::Network;
 using backends::ProcessGroup;
+using backends::RankError;
 using backends::RankHost;
 using backends::SharedMemory;
 using backends::SharedMemoryGroup;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kNoJob = ~uint64_t{0};  // in place of its size
+// Rank 0 reads a recipe meanwhile.
+constexpr auto kLongestWaitForJob = std::chrono::minutes(10);
 
 std::vector<RankHost> each_rank_alone(int size) {
   std::vector<RankHost> hosts;
@@ -42,13 +33,15 @@ std::vector<RankHost> each_rank_alone(int size) {
   return hosts;
 }
 
+}  // namespace
+
 // A group without shared memory, before ranks know their hosts.
-class FirstGroup {
+class MpiRanks::StartGroup {
  public:
-  explicit FirstGroup(backends::Network& network)
+  explicit StartGroup(Network& network)
       : memory_(SharedMemoryGroup::memory_bytes(1)),
         alone_(memory_, 0, 1, {}),
-        group_(network, alone_, each_rank_alone(network.size()), {}) {}
+        group_(network, alone_, each_rank_alone(network.size()), {.failures = Network::Channel::kFailureAtStart}) {}
 
   HostsGroup& group() { return group_; }
 
@@ -58,297 +51,209 @@ class FirstGroup {
   HostsGroup group_;
 };
 
-// Exits the process if the object still exists after `limit`. Then the launcher, or the limits of the other ranks, end
-// these.
-class Deadline {
- public:
-  Deadline(std::chrono::milliseconds limit, int exit_code) {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this, limit, exit_code] {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait_for(lock, limit, [this] { return is_over_; })) std::_Exit(exit_code != 0 ? exit_code : 1);
-    });
+MpiRanks::MpiRanks(const Options& options) : network_(options.module) {
+  try {
+    RUN_CHECK(network_.size() == options.processes, ErrorKind::kUsage,
+              "the launcher started {} processes, but {} connects {}: each would train the whole recipe; start the "
+              "program with the launcher of that library",
+              options.processes, network_.version(), network_.size());
+    start_ = std::make_unique<StartGroup>(network_);
+    exchange_process_info(options);
+  } catch (const Error& error) {  // on all ranks
+    const bool is_reported_here = network_.rank() == 0;
+    is_job_shared_ = true;  // nobody waits for it
+    end(exit_code(error.kind()));
+    if (is_reported_here) throw;
+    throw RankError(error.kind(), error.message());
   }
-  ~Deadline() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+  start_.reset();
+  const std::vector<int> order = order_by_machine(processes_info_);
+  std::vector<ProcessInfo> ordered;
+  for (const int i : order) ordered.push_back(processes_info_[static_cast<size_t>(i)]);
+  processes_info_ = std::move(ordered);
+  network_.reorder(order);
+  hosts_ = hosts_of(processes_info_);
+  cores_ = cores_of(processes_info_);
+  start_ = std::make_unique<StartGroup>(network_);
+  watch_processes();
+}
+
+MpiRanks::~MpiRanks() = default;
+
+void MpiRanks::exchange_process_info(const Options& options) {
+  const std::string mine = packed(info_of_this_process(options.program, options.command));
+  for (const std::string& text : start_->group().gather_objects(mine, {"the start"}))
+    processes_info_.push_back(unpacked_info(text));
+  check_same(processes_info_);
+}
+
+const RankHost& MpiRanks::here() const {
+  return *std::ranges::find_if(hosts_, [&](const RankHost& host) { return rank() < host.first + host.count; });
+}
+
+// ---- failures ------------------------------------------------------------------------------------------------------
+
+ProcessGroup* MpiRanks::newest_group() {
+  if (group_ != nullptr) return group_;
+  return start_ != nullptr ? &start_->group() : nullptr;
+}
+
+void MpiRanks::fail(std::string_view reason) noexcept {
+  if (ProcessGroup* const group = newest_group()) group->fail(reason, {});
+}
+
+// The other ranks of this host, since the processes of other hosts cannot be seen.
+void MpiRanks::watch_processes() {
+  const RankHost host = here();
+  std::vector<int64_t> pids;
+  for (int other = host.first; other < host.first + host.count; ++other)
+    pids.push_back(other == rank() ? 0 : processes_info_[static_cast<size_t>(other)].pid);
+  watch_.emplace(pids, [this, host](size_t index) { report_end_of(host.first + static_cast<int>(index)); });
+}
+
+void MpiRanks::report_end_of(int rank) {
+  lost_rank_ = rank;
+  ProcessGroup* const group = group_;
+  if (group == nullptr) return;  // those that wait for the run look at lost_rank_
+  const int local_rank = rank - here().first;
+  group->fail(fmt::format("the process of {} has ended; it {}", local_->name_of(local_rank),
+                          local_->newest_call(local_rank).as_last_call()),
+              {});
+}
+
+// ---- the job -------------------------------------------------------------------------------------------------------
+
+void MpiRanks::check_job(Clock::time_point start, const std::atomic<int>& stop) const {
+  RUN_CHECK(stop <= 0, ErrorKind::kInterrupted, "interrupted before the run began");
+  if (const int lost = lost_rank_; lost >= 0)
+    throw RankError(ErrorKind::kRun, fmt::format("the process of rank {} has ended before the run began", lost));
+  RUN_CHECK(Clock::now() - start < kLongestWaitForJob, ErrorKind::kRun, "rank 0 has sent no run within 10 min");
+}
+
+// Not a collective: if there is no job, no message may be left over.
+void MpiRanks::send_job(uint64_t bytes, std::string_view job) {
+  const auto start = Clock::now();
+  const std::atomic<int> never = 0;
+  const auto send = [&](int to, std::span<const std::byte> part) {
+    Network::Request request = network_.send(to, Network::Channel::kStart, part);
+    for (; !network_.is_done(request); std::this_thread::sleep_for(std::chrono::microseconds(100)))
+      check_job(start, never);
+  };
+  for (int to = 1; to < size(); ++to) {
+    send(to, std::as_bytes(std::span(&bytes, 1)));
+    for (size_t at = 0; at < job.size(); at += Network::kMaxMessage)
+      send(to, std::as_bytes(std::span(job.substr(at, Network::kMaxMessage))));
   }
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
+}
 
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
+std::string MpiRanks::received_job(const std::atomic<int>& stop) {
+  const auto start = Clock::now();
+  const auto receive = [&](std::span<std::byte> part) {
+    Network::Request request = network_.receive(0, Network::Channel::kStart, part);
+    for (; !network_.is_done(request); std::this_thread::sleep_for(std::chrono::microseconds(100)))
+      check_job(start, stop);
+  };
+  const auto bytes = std::make_shared<uint64_t>();
+  network_.keep(bytes);
+  receive(std::as_writable_bytes(std::span(bytes.get(), 1)));
+  if (*bytes == kNoJob) throw RankError(ErrorKind::kRun, "rank 0 has no run");
+  const auto job = std::make_shared<std::string>(*bytes, '\0');
+  network_.keep(job);
+  for (size_t at = 0; at < *bytes; at += Network::kMaxMessage)
+    receive(std::as_writable_bytes(std::span(*job).subspan(at, std::min(Network::kMaxMessage, *bytes - at))));
+  return *job;
+}
 
-// Calls `on_end` once when one of the processes has ended, on its own thread.
-class ProcessWatch {
- public:
-  using OnEnd = std::function<void(size_t index)>;
+std::string MpiRanks::share_job(std::string_view mine, const std::atomic<int>& stop) {
+  is_job_shared_ = true;
+  if (rank() != 0) return received_job(stop);
+  send_job(mine.size(), mine);
+  return std::string(mine);
+}
 
-  // `pids`: of this host; 0: not watched.
-  ProcessWatch(const std::vector<int64_t>& pids, OnEnd on_end) : stop_(::eventfd(0, EFD_CLOEXEC)) {
-    std::vector<pollfd> polled{{stop_.number(), POLLIN, 0}};
-    for (const int64_t pid : pids) {
-      handles_.emplace_back(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)) : -1);
-      polled.push_back({handles_.back().number(), POLLIN, 0});
-    }
-    const SignalsBlocked blocked;
-    thread_ = std::thread([polled = std::move(polled), on_end = std::move(on_end)]() mutable {
-      while (::poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) {
-      }
-      if (polled[0].revents != 0) return;
-      for (size_t i = 1; i < polled.size(); ++i)
-        if (polled[i].revents != 0) return on_end(i - 1);
-    });
+// ---- the run -------------------------------------------------------------------------------------------------------
+
+// 0 if ranks of this host share a core.
+int MpiRanks::own_cores() const {
+  const RankHost& host = here();
+  const bool has_own = static_cast<int>(cores_in_use(processes_info_, host)) >= host.count;
+  return has_own ? static_cast<int>(cores_[static_cast<size_t>(rank())].size()) : 0;
+}
+
+// The first rank of a host makes the memory; the others open it.
+std::unique_ptr<SharedMemory> MpiRanks::local_memory(int local_rank) {
+  const RankHost& host = here();
+  HostsGroup& group = start_->group();
+  std::unique_ptr<SharedMemory> memory;
+  if (local_rank == 0) memory = std::make_unique<SharedMemory>(SharedMemoryGroup::memory_bytes(host.count));
+  const std::vector<std::string> descriptors =
+      group.gather_objects(memory ? std::to_string(memory->descriptor()) : "", {"shared memory"});
+  if (local_rank != 0) {
+    const auto leader = static_cast<size_t>(host.first);
+    memory.reset(new SharedMemory(SharedMemory::open_of(processes_info_[leader].pid, descriptors[leader])));
   }
-  ~ProcessWatch() {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(stop_.number(), &one, sizeof one);
-    thread_.join();
-  }
-  ProcessWatch(const ProcessWatch&) = delete;
-  ProcessWatch& operator=(const ProcessWatch&) = delete;
+  group.barrier({"shared memory"});
+  return memory;
+}
 
- private:
-  const Descriptor stop_;
-  std::vector<Descriptor> handles_;
-  std::thread thread_;
-};
-
-}  // namespace
-
-class MpiRanks::Impl {
- public:
-  explicit Impl(const Options& options) : network_(options.module) {
-    try {
-      RUN_CHECK(network_.size() == options.processes, ErrorKind::kUsage,
-                "the launcher started {} processes, but {} connects {}: each would train the whole recipe; start the "
-                "program with the launcher of that library",
-                options.processes, network_.version(), network_.size());
-      first_.emplace(network_);
-      introduce(options);
-      first_.reset();
-    } catch (const Error& error) {  // on all ranks
-      const bool is_reported_here = network_.rank() == 0;
-      is_job_shared_ = true;  // nobody waits for it
-      end(exit_code(error.kind()));
-      if (is_reported_here) throw;
-      throw backends::RankError(error.kind(), error.message());
-    }
-    std::vector<Introduction> ordered;
-    const std::vector<int> order = order_by_machine(introductions_);
-    for (const int i : order) ordered.push_back(introductions_[static_cast<size_t>(i)]);
-    introductions_ = std::move(ordered);
-    network_.reorder(order);
-    hosts_ = hosts_of(introductions_);
-    cores_ = cores_of(introductions_);
-    first_.emplace(network_);
-  }
-
-  ~Impl() {
-    if (!has_ended_) network_.abort(1);
-  }
-
-  std::string share_job(std::string_view mine) {
-    is_job_shared_ = true;
-    if (rank() != 0) return received_job();
-    send_job(mine.size(), mine);
-    return std::string(mine);
-  }
-
-  ProcessGroup& begin_run(std::chrono::milliseconds timeout, bool shares_memory) {
-    timeout_ = timeout;
-    const RankHost& host = here();
-    const int local_rank = rank() - host.first;
+ProcessGroup& MpiRanks::begin_run(std::chrono::milliseconds timeout, bool shares_memory) {
+  timeout_ = timeout;
+  const RankHost& host = here();
+  const int local_rank = rank() - host.first, cores = own_cores();
+  try {
     memory_ = local_memory(local_rank);
-    first_.reset();
-    const bool spins = host.count <= static_cast<int>(cores_in_use(introductions_, host));
+    const bool spins = host.count <= static_cast<int>(cores_in_use(processes_info_, host));
     local_.emplace(*memory_, local_rank, host.count,
                    SharedMemoryGroup::Options{.timeout = timeout,
                                               .spin = spins,
                                               .first_rank = host.first,
                                               .host = hosts_.size() > 1 ? host.name : std::string(),
-                                              .cores = own_cores()});
-    if (hosts_.size() == 1 && shares_memory) {
-      group_ = &*local_;
-    } else {
-      all_.emplace(network_, *local_, hosts_,
-                   HostsGroup::Options{.timeout = timeout, .spin = spins, .cores = own_cores()});
-      group_ = &*all_;
-    }
-    watch_others(host, local_rank);
-    return *group_;
+                                              .cores = cores});
+    const bool is_alone = hosts_.size() == 1 && shares_memory;
+    if (!is_alone)
+      all_.emplace(network_, *local_, hosts_, HostsGroup::Options{.timeout = timeout, .spin = spins, .cores = cores});
+    group_ = is_alone ? static_cast<ProcessGroup*>(&*local_) : &*all_;
+  } catch (const Error& error) {
+    fail(fmt::format("rank {} on host {}: {}", rank(), host.name, error.text()));
+    throw;
   }
+  start_.reset();
+  if (const int lost = lost_rank_; lost >= 0) report_end_of(lost);
+  return *group_;
+}
 
-  void end(int exit_code) {
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+// Rank 0 may still write its last state. If another rank exited before, the launcher could end rank 0, too.
+void MpiRanks::wait_for_rank_0(std::chrono::milliseconds limit) {
+  constexpr auto kSendLimit = std::chrono::seconds(3);
+  const auto message = std::make_shared<std::byte>();
+  network_.keep(message);
+  const std::span bytes(message.get(), 1);
+  std::vector<Network::Request> requests;
+  if (rank() != 0) requests.push_back(network_.receive(0, Network::Channel::kEnd, bytes));
+  for (int to = 1; rank() == 0 && to < size(); ++to)
+    requests.push_back(network_.send(to, Network::Channel::kEnd, bytes));
+  const auto end = Clock::now() + (rank() == 0 ? kSendLimit : limit);
+  for (Network::Request& request : requests)
+    while (!network_.is_done(request) && lost_rank_ != 0 && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void MpiRanks::end(int exit_code) noexcept {
+  try {
+    if (rank() == 0 && !is_job_shared_) send_job(kNoJob, {});
+    const bool has_failed = group_ == nullptr || group_.load()->has_failed();
+    wait_for_rank_0(has_failed ? std::chrono::seconds(60) : timeout_);
     watch_.reset();
-    if (first_ && !is_job_shared_ && rank() == 0) send_job(kNoJob, {});
-    const bool has_failed = group_ == nullptr || group_->has_failed();
-    all_.reset();
-    first_.reset();
-    take_leave(has_failed ? std::chrono::seconds(60) : timeout_);
     const Deadline deadline(has_failed ? std::chrono::seconds(3) : std::chrono::seconds(20), exit_code);
+    group_ = nullptr;
+    all_.reset();
+    start_.reset();
     network_.end();
-    has_ended_ = true;
+  } catch (const std::exception&) {  // a process is gone
+    std::_Exit(exit_code != 0 ? exit_code : 1);
   }
-
-  int rank() const { return network_.rank(); }
-  int size() const { return network_.size(); }
-  const std::vector<RankHost>& hosts() const { return hosts_; }
-  const std::vector<std::vector<int>>& cores() const { return cores_; }
-
-  std::vector<std::string> warnings() const { return binding_warnings(introductions_, hosts_); }
-
- private:
-  static constexpr uint64_t kNoJob = ~uint64_t{0};  // in place of its size
-
-  // Rank 0 may still write its last state. If another rank exited before, the launcher could end rank 0, too.
-  void take_leave(std::chrono::milliseconds patience) {
-    using Channel = backends::Network::Channel;
-    constexpr auto kPatienceToTell = std::chrono::seconds(3);
-    std::byte leave{};
-    const std::span message(&leave, 1);
-    std::vector<backends::Network::Ticket> tickets;
-    if (rank() != 0) tickets.push_back(network_.receive(0, Channel::kEnd, message));
-    for (int to = 1; rank() == 0 && to < size(); ++to) tickets.push_back(network_.send(to, Channel::kEnd, message));
-    const auto end = std::chrono::steady_clock::now() + (rank() == 0 ? kPatienceToTell : patience);
-    for (backends::Network::Ticket& ticket : tickets)
-      while (!network_.is_done(ticket) && std::chrono::steady_clock::now() < end)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-
-  void finish(backends::Network::Ticket ticket) {
-    while (!network_.is_done(ticket)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-
-  // Not a collective: if there is no job, no message may be left over.
-  void send_job(uint64_t bytes, std::string_view job) {
-    using Channel = backends::Network::Channel;
-    const auto send = [&](int to, std::span<const std::byte> part) {
-      finish(network_.send(to, Channel::kStart, part));
-    };
-    for (int to = 1; to < size(); ++to) {
-      send(to, std::as_bytes(std::span(&bytes, 1)));
-      for (size_t at = 0; at < job.size(); at += backends::Network::kMaxMessage)
-        send(to, std::as_bytes(std::span(job.substr(at, backends::Network::kMaxMessage))));
-    }
-  }
-
-  std::string received_job() {
-    using Channel = backends::Network::Channel;
-    const auto receive = [&](std::span<std::byte> part) { finish(network_.receive(0, Channel::kStart, part)); };
-    uint64_t bytes = 0;
-    receive(std::as_writable_bytes(std::span(&bytes, 1)));
-    if (bytes == kNoJob) throw backends::RankError(ErrorKind::kRun, "rank 0 has no run");
-    std::string job(bytes, '\0');
-    for (size_t at = 0; at < bytes; at += backends::Network::kMaxMessage)
-      receive(std::as_writable_bytes(std::span(job).subspan(at, std::min(backends::Network::kMaxMessage, bytes - at))));
-    return job;
-  }
-
-  void introduce(const Options& options) {
-    for (const std::string& text :
-         first_->group().gather_objects(packed(introduction_of_this(options.program, options.command)), {"the start"}))
-      introductions_.push_back(unpacked_introduction(text));
-    check_same(introductions_);
-  }
-
-  const RankHost& here() const {
-    return *std::ranges::find_if(hosts_, [&](const RankHost& host) { return rank() < host.first + host.count; });
-  }
-
-  // 0 if ranks of this host share a core.
-  int own_cores() const {
-    const RankHost& host = here();
-    return static_cast<int>(cores_in_use(introductions_, host)) < host.count
-               ? 0
-               : static_cast<int>(cores_[static_cast<size_t>(rank())].size());
-  }
-
-  // The first rank of a host makes the memory; the others open it through /proc.
-  std::unique_ptr<SharedMemory> local_memory(int local_rank) {
-    const RankHost& host = here();
-    std::unique_ptr<SharedMemory> memory;
-    if (local_rank == 0) memory = std::make_unique<SharedMemory>(SharedMemoryGroup::memory_bytes(host.count));
-    HostsGroup& group = first_->group();
-    const std::string mine = memory ? std::to_string(memory->descriptor()) : "";
-    const std::vector<std::string> all = group.gather_objects(mine, {"shared memory"});
-    if (local_rank != 0) {
-      const auto leader = static_cast<size_t>(host.first);
-      const std::string path = fmt::format("/proc/{}/fd/{}", introductions_[leader].pid, all[leader]);
-      const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-      if (descriptor < 0)
-        group.fail(fmt::format("rank {} on host {} cannot open the shared memory of rank {}, {}: {}; set {} to another "
-                               "name for each rank to do without",
-                               rank(), host.name, host.first, path, system_reason(errno), kHostVariable),
-                   {});
-      group.throw_failure();
-      memory.reset(new SharedMemory(SharedMemory::adopt(descriptor)));  // cannot be moved
-    }
-    group.barrier({"shared memory"});
-    return memory;
-  }
-
-  void watch_others(const RankHost& host, int local_rank) {
-    std::vector<int64_t> pids;
-    for (int i = 0; i < host.count; ++i)
-      pids.push_back(i == local_rank ? 0 : introductions_[static_cast<size_t>(host.first + i)].pid);
-    watch_.emplace(pids, [this](size_t index) {
-      const auto other = static_cast<int>(index);
-      group_->fail(fmt::format("the process of {} has ended; it {}", local_->name_of(other),
-                               local_->newest_call(other).as_last_call()),
-                   {});
-    });
-  }
-
-  backends::MpiNetwork network_;
-  std::optional<FirstGroup> first_;  // until the run begins
-  bool is_job_shared_ = false;
-  std::chrono::milliseconds timeout_ = std::chrono::seconds(600);
-  std::vector<Introduction> introductions_;
-  std::vector<RankHost> hosts_;
-  std::vector<std::vector<int>> cores_;
-  std::unique_ptr<SharedMemory> memory_;
-  std::optional<SharedMemoryGroup> local_;
-  std::optional<HostsGroup> all_;
-  ProcessGroup* group_ = nullptr;
-  std::optional<ProcessWatch> watch_;  // uses the groups
-  bool has_ended_ = false;
-};
-
-MpiRanks::MpiRanks(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
-MpiRanks::~MpiRanks() = default;
-
-int MpiRanks::rank() const {
-  return impl_->rank();
-}
-int MpiRanks::size() const {
-  return impl_->size();
-}
-const std::vector<RankHost>& MpiRanks::hosts() const {
-  return impl_->hosts();
-}
-const std::vector<std::vector<int>>& MpiRanks::cores() const {
-  return impl_->cores();
-}
-std::vector<std::string> MpiRanks::warnings() const {
-  return impl_->warnings();
-}
-std::string MpiRanks::share_job(std::string_view mine) {
-  return impl_->share_job(mine);
-}
-ProcessGroup& MpiRanks::begin_run(std::chrono::milliseconds timeout, bool shares_memory) {
-  return impl_->begin_run(timeout, shares_memory);
-}
-void MpiRanks::end(int exit_code) {
-  impl_->end(exit_code);
 }
 
 }  // namespace runner::train

@@ -65,12 +65,15 @@ RunResult run_with_threads(RunRequest request) {
 
 // The other ranks are there already and wait for their job.
 RunResult run_with_mpi(const RunRequest& request, MpiRanks& ranks) {
-  ranks.share_job(request.rank_start.job);
+  ranks.share_job(request.rank_start.job, request.stop);
   backends::ProcessGroup& group = begin_run_with(ranks, request.recipe);
   try {
-    return RankRun(request, &group).execute();
-  } catch (const Error& error) {
-    group.fail(error.text(), error.where());
+    RunResult result = RankRun(request, &group).execute();
+    if (result.error) group.fail(result.error->message, {});  // no effect if another rank has failed first
+    return result;
+  } catch (const std::exception& error) {
+    const Error reason = error_of(error);
+    group.fail(reason.text(), reason.where());
     throw;
   }
 }

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,60 +19,72 @@
 
 namespace runner::backends::testing {
 
-// The messages of a network. A message waits for its receive or a receive for its message. Thread-safe.
+// The messages of a network. A message is copied when its receiver polls for the third time, so that memory that is
+// used too early has other bytes by then. Thread-safe.
 class MessageHub {
  public:
   using Channel = Network::Channel;
 
   uint64_t send(int from, int to, Channel channel, std::span<const std::byte> data) {
     const std::lock_guard lock(mutex_);
-    for (auto receive = receives_.begin(); receive != receives_.end(); ++receive) {
-      const Receive& r = receive->second;
-      if (r.to != to || r.channel != channel || (r.from != Network::kAnyone && r.from != from)) continue;
-      std::ranges::copy(data, r.memory.begin());
-      receives_.erase(receive);
-      return 0;
-    }
-    messages_.push_back({from, to, channel, {data.begin(), data.end()}});
-    return 0;
+    sends_[++last_] = {from, to, channel, data};
+    return last_;
   }
   uint64_t receive(int from, int to, Channel channel, std::span<std::byte> memory) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(messages_, [&](const Message& message) {
-      return message.to == to && message.channel == channel && (from == Network::kAnyone || message.from == from);
-    });
-    if (found == messages_.end()) {
-      receives_[++last_] = {from, to, channel, memory};
-      return last_;
+    receives_[++last_] = {from, to, channel, memory};
+    return last_;
+  }
+  // `rank`: which polls. All its messages make progress, as in MPI.
+  bool is_done(int rank, uint64_t request) {
+    const std::lock_guard lock(mutex_);
+    for (auto next = receives_.begin(); next != receives_.end();) {
+      const auto receive = next++;
+      if (receive->second.to == rank && ++receive->second.polls >= 3) deliver(receive);
     }
-    std::ranges::copy(found->data, memory.begin());
-    messages_.erase(found);
-    return 0;
+    return !receives_.contains(request) && !sends_.contains(request);
   }
-  bool is_done(uint64_t ticket) const {
+  void cancel(uint64_t request) {
     const std::lock_guard lock(mutex_);
-    return !receives_.contains(ticket);
-  }
-  void cancel(uint64_t ticket) {
-    const std::lock_guard lock(mutex_);
-    receives_.erase(ticket);
+    receives_.erase(request);
   }
 
  private:
-  struct Message {
+  struct Send {
     int from, to;
     Channel channel;
-    std::vector<std::byte> data;
+    std::span<const std::byte> data;
   };
   struct Receive {
     int from, to;
     Channel channel;
     std::span<std::byte> memory;
-  };
+    int polls = 0;
 
-  mutable std::mutex mutex_;  // guards the members below
-  std::deque<Message> messages_;
-  std::map<uint64_t, Receive> receives_;  // oldest first
+    bool takes(const Send& send) const {
+      return send.to == to && send.channel == channel && (from == Network::kAnyone || send.from == from);
+    }
+  };
+  using Receives = std::map<uint64_t, Receive>;  // oldest first
+
+  // Delivers the oldest message that it takes, unless an older receive takes it.
+  void deliver(Receives::iterator receive) {
+    for (auto send = sends_.begin(); send != sends_.end(); ++send) {
+      if (!receive->second.takes(send->second)) continue;
+      const bool is_of_older =
+          std::any_of(receives_.begin(), receive, [&](const auto& older) { return older.second.takes(send->second); });
+      if (is_of_older) return;
+      if (send->second.data.size() > receive->second.memory.size()) throw std::runtime_error("a message is too long");
+      std::ranges::copy(send->second.data, receive->second.memory.begin());
+      sends_.erase(send);
+      receives_.erase(receive);
+      return;
+    }
+  }
+
+  std::mutex mutex_;  // guards the members below
+  std::map<uint64_t, Send> sends_;
+  Receives receives_;
   uint64_t last_ = 0;
 };
 
@@ -84,21 +94,27 @@ class MemoryNetwork final : public Network {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  Ticket send(int to, Channel channel, std::span<const std::byte> data) override {
+  Request send(int to, Channel channel, std::span<const std::byte> data) override {
     return {hub_.send(rank_, to, channel, data)};
   }
-  Ticket receive(int from, Channel channel, std::span<std::byte> data) override {
+  Request receive(int from, Channel channel, std::span<std::byte> data) override {
     return {hub_.receive(from, rank_, channel, data)};
   }
-  bool is_done(Ticket& ticket) override {
-    if (ticket.value != 0 && hub_.is_done(ticket.value)) ticket.value = 0;
-    return ticket.value == 0;
+  bool is_done(Request& request) override {
+    if (request.value != 0 && hub_.is_done(rank_, request.value)) request.value = 0;
+    return request.value == 0;
   }
-  void cancel(Ticket& ticket) noexcept override { hub_.cancel(std::exchange(ticket.value, 0)); }
+  void cancel(Request& request) noexcept override { hub_.cancel(std::exchange(request.value, 0)); }
+  void keep(std::shared_ptr<const void> memory) override {
+    const std::lock_guard lock(mutex_);
+    kept_.push_back(std::move(memory));
+  }
 
  private:
   MessageHub& hub_;
   const int rank_, size_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 // Runs `body` on one thread per rank and waits for all of them. `counts`: ranks of hosts a, b, …
@@ -113,11 +129,13 @@ inline void on_hosts(const std::vector<int>& counts, const std::function<void(Ho
     hosts.push_back({std::string(1, static_cast<char>('a' + hosts.size())), first, count});
     memories.push_back(std::make_unique<SharedMemory>(SharedMemoryGroup::memory_bytes(count)));
   }
+  std::vector<std::unique_ptr<MemoryNetwork>> networks;  // longer than all threads: one may still read what it kept
+  for (int rank = 0; rank < size; ++rank) networks.push_back(std::make_unique<MemoryNetwork>(hub, rank, size));
   std::vector<std::jthread> threads;
   for (size_t host = 0; host < hosts.size(); ++host)
     for (int i = 0; i < hosts[host].count; ++i)
       threads.emplace_back([&, host, i] {
-        MemoryNetwork network(hub, hosts[host].first + i, size);
+        MemoryNetwork& network = *networks[static_cast<size_t>(hosts[host].first + i)];
         SharedMemoryGroup local(
             *memories[host], i, hosts[host].count,
             {.timeout = timeout, .spin = false, .first_rank = hosts[host].first, .host = hosts[host].name});

@@ -15,7 +15,7 @@ namespace runner::train {
 // machine.
 inline constexpr const char* kHostVariable = "RUNNER_HOST";
 
-struct Introduction {
+struct ProcessInfo {
   std::string host;     // name
   std::string machine;  // ranks with the same one can share memory
   int64_t pid = 0;
@@ -25,24 +25,24 @@ struct Introduction {
 };
 
 // `program`: version and build; `command`: command line.
-Introduction introduction_of_this(const std::string& program, const std::string& command);
-std::string packed(const Introduction& mine);
-Introduction unpacked_introduction(std::string_view text);
+ProcessInfo info_of_this_process(const std::string& program, const std::string& command);
+std::string packed(const ProcessInfo& mine);
+ProcessInfo unpacked_info(std::string_view text);
 
 // In the following functions, `all` has an introduction for each rank.
 
 // Throws Error(kUsage) if ranks differ in what must be the same.
-void check_same(const std::vector<Introduction>& all);
+void check_same(const std::vector<ProcessInfo>& all);
 // Returns the ranks in the order in which ranks of the same machine follow each other, machines by their first ranks.
-std::vector<int> order_by_machine(const std::vector<Introduction>& all);
+std::vector<int> order_by_machine(const std::vector<ProcessInfo>& all);
 // Returns the hosts of ranks in that order.
-std::vector<backends::RankHost> hosts_of(const std::vector<Introduction>& all);
+std::vector<backends::RankHost> hosts_of(const std::vector<ProcessInfo>& all);
 // Returns the cores of each rank. Ranks of a host that may use the same cores divide them.
-std::vector<std::vector<int>> cores_of(const std::vector<Introduction>& all);
+std::vector<std::vector<int>> cores_of(const std::vector<ProcessInfo>& all);
 // Number of cores that the ranks of a host may use together.
-size_t cores_in_use(const std::vector<Introduction>& all, const backends::RankHost& host);
+size_t cores_in_use(const std::vector<ProcessInfo>& all, const backends::RankHost& host);
 // Warns of hosts whose ranks may use fewer cores than are offered.
-std::vector<std::string> binding_warnings(const std::vector<Introduction>& all,
+std::vector<std::string> binding_warnings(const std::vector<ProcessInfo>& all,
                                           const std::vector<backends::RankHost>& hosts);
 
 }  // namespace runner::train

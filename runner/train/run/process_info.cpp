@@ -1,4 +1,4 @@
-#include "runner/train/run/introduction.h"
+#include "runner/train/run/process_info.h"
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ int offered_cores() {
   return of_job > 0 ? std::min(of_job, of_machine) : of_machine;
 }
 
-void check_part(const std::vector<Introduction>& all, std::string Introduction::*part, const char* what,
+void check_part(const std::vector<ProcessInfo>& all, std::string ProcessInfo::*part, const char* what,
                 const char* remedy) {
   for (size_t i = 1; i < all.size(); ++i)
     RUN_CHECK(all[i].*part == all[0].*part, ErrorKind::kUsage,
@@ -52,7 +52,7 @@ void check_part(const std::vector<Introduction>& all, std::string Introduction::
 
 }  // namespace
 
-Introduction introduction_of_this(const std::string& program, const std::string& command) {
+ProcessInfo info_of_this_process(const std::string& program, const std::string& command) {
   const store::Process& process = store::this_process();
   const std::string given = environment(kHostVariable);
   return {.host = given.empty() ? process.host : given,
@@ -66,7 +66,7 @@ Introduction introduction_of_this(const std::string& program, const std::string&
           .kernels = backends::cpu_features().to_string()};
 }
 
-std::string packed(const Introduction& mine) {
+std::string packed(const ProcessInfo& mine) {
   std::string text;
   for (const std::string& each : {mine.host, mine.machine, mine.program, mine.command, mine.kernels})
     append(text, each);
@@ -76,8 +76,8 @@ std::string packed(const Introduction& mine) {
   return text;
 }
 
-Introduction unpacked_introduction(std::string_view text) {
-  Introduction found;
+ProcessInfo unpacked_info(std::string_view text) {
+  ProcessInfo found;
   for (std::string* each : {&found.host, &found.machine, &found.program, &found.command, &found.kernels})
     *each = take(text);
   found.pid = static_cast<int64_t>(take_number(text));
@@ -86,14 +86,14 @@ Introduction unpacked_introduction(std::string_view text) {
   return found;
 }
 
-void check_same(const std::vector<Introduction>& all) {
-  check_part(all, &Introduction::program, "programs", "install the same build on all hosts");
-  check_part(all, &Introduction::command, "command lines", "start all processes with the same one");
-  check_part(all, &Introduction::kernels, "CPUs", "their kernels round differently; use hosts of one kind");
+void check_same(const std::vector<ProcessInfo>& all) {
+  check_part(all, &ProcessInfo::program, "programs", "install the same build on all hosts");
+  check_part(all, &ProcessInfo::command, "command lines", "start all processes with the same one");
+  check_part(all, &ProcessInfo::kernels, "CPUs", "their kernels round differently; use hosts of one kind");
 }
 
 // Ranks of the same machine follow each other, machines in the order of their first ranks.
-std::vector<int> order_by_machine(const std::vector<Introduction>& all) {
+std::vector<int> order_by_machine(const std::vector<ProcessInfo>& all) {
   std::map<std::string, int> first;
   for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i].machine, static_cast<int>(i));
   std::vector<int> order(all.size());
@@ -102,7 +102,7 @@ std::vector<int> order_by_machine(const std::vector<Introduction>& all) {
   return order;
 }
 
-std::vector<RankHost> hosts_of(const std::vector<Introduction>& all) {
+std::vector<RankHost> hosts_of(const std::vector<ProcessInfo>& all) {
   std::vector<RankHost> hosts;
   for (size_t i = 0; i < all.size(); ++i) {
     if (i > 0 && all[i].machine == all[i - 1].machine) {
@@ -115,7 +115,7 @@ std::vector<RankHost> hosts_of(const std::vector<Introduction>& all) {
 }
 
 // Ranks of a host with the same cores divide them.
-std::vector<std::vector<int>> cores_of(const std::vector<Introduction>& all) {
+std::vector<std::vector<int>> cores_of(const std::vector<ProcessInfo>& all) {
   std::vector<std::vector<int>> shares(all.size());
   std::map<std::pair<std::string, std::vector<int>>, std::vector<size_t>> same;
   for (size_t i = 0; i < all.size(); ++i) same[{all[i].machine, all[i].cores}].push_back(i);
@@ -126,7 +126,7 @@ std::vector<std::vector<int>> cores_of(const std::vector<Introduction>& all) {
   return shares;
 }
 
-size_t cores_in_use(const std::vector<Introduction>& all, const RankHost& host) {
+size_t cores_in_use(const std::vector<ProcessInfo>& all, const RankHost& host) {
   std::set<int> cores;
   for (int i = 0; i < host.count; ++i) {
     const std::vector<int>& own = all[static_cast<size_t>(host.first + i)].cores;
@@ -135,7 +135,7 @@ size_t cores_in_use(const std::vector<Introduction>& all, const RankHost& host) 
   return cores.size();
 }
 
-std::vector<std::string> binding_warnings(const std::vector<Introduction>& all, const std::vector<RankHost>& hosts) {
+std::vector<std::string> binding_warnings(const std::vector<ProcessInfo>& all, const std::vector<RankHost>& hosts) {
   std::vector<std::string> texts;
   for (const RankHost& host : hosts) {
     const auto used = static_cast<int>(cores_in_use(all, host));
