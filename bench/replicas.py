@@ -17,15 +17,13 @@ import subprocess
 import tempfile
 import time
 
-from steps import HERE, figures_of, output_of, steps_for, write_workload
+from steps import HERE, figures_of, output_of, steps_for, trained, write_workload
 
 
 def run(options, name, processes, steps):
-    with tempfile.TemporaryDirectory() as folder:
-        return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
-                          os.path.join(folder, "bench.db"), f"train.steps={steps}", f"num_processes={processes}",
-                          f"threads={max(1, options.cores // processes)}", "split_batches=true",
-                          f"backend={options.backend}"])
+    return trained(options.runner, os.path.join(options.folder, name + ".yaml"), steps,
+                   [f"num_processes={processes}", f"threads={max(1, options.cores // processes)}", "split_batches=true",
+                    f"backend={options.backend}"])
 
 
 def peer_of(processes):

@@ -13,7 +13,7 @@ import os
 import tempfile
 
 from charts import curves
-from steps import drawn, figures_of, output_of, steps_for
+from steps import drawn, figures_of, steps_for, trained
 
 TOKENS, VOCABULARY, LAYERS = 4096, 65, 4
 RECIPE = """schema_version: 1
@@ -41,13 +41,12 @@ def measured(options, layers, context):
                                      vocabulary=VOCABULARY, batch=TOKENS // context))
         with open(os.path.join(folder, "tokens.bin"), "wb") as file:
             drawn("H", VOCABULARY, 16 * TOKENS + 1).tofile(file)
-        run = functools.partial(run_runner, options, recipe, folder)
+        run = functools.partial(run_runner, options, recipe)
         return figures_of("runner", steps_for(options.seconds, run), run)
 
 
-def run_runner(options, recipe, folder, steps):
-    return output_of([options.runner, "exec", recipe, "--json", "--db", os.path.join(folder, f"{steps}.db"),
-                      f"train.steps={steps}", f"threads={options.threads}"])
+def run_runner(options, recipe, steps):
+    return trained(options.runner, recipe, steps, [f"threads={options.threads}"])
 
 
 def compare(options, label, cases):

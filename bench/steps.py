@@ -8,12 +8,13 @@
 The models are those of peers/workloads.py. Contenders alternate in rounds. The table shows medians; ratios are medians
 of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 peak)
 plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. All train on
-arrays in memory, reshuffled in each epoch. The time of runner is that of whole processes after their first step: the
-difference between a run of n steps and one of n / 4, per step, so that the final checkpoint does not count. It is also
-compared with itself on other backends, with one rank. CPU ms is the CPU time of a step on all cores.
+arrays in memory, reshuffled in each epoch. The time of runner is that between its points of the loss at n / 4 and at n
+steps, so that neither the start nor the final checkpoint counts. It is also compared with itself on other backends, with
+one rank. CPU ms is the CPU time of a step on all cores: the difference between a run of n steps and one of n / 4.
 """
 import argparse
 import array
+import contextlib
 import functools
 import json
 import math
@@ -21,6 +22,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -94,12 +96,24 @@ def write_workload(folder, name):
     write_npy(path + "-y.npy", "<i8", (samples,), drawn("q", w["widths"][-1], samples))
 
 
-def run_runner(options, name, dtype, backend, steps):
+def trained(runner, recipe, steps, settings, read=None):
+    """Trains with runner in a store of its own. Returns the document of `exec --json` with "points", (step, ms) of four
+    losses. read(store, document): its result is returned instead."""
     with tempfile.TemporaryDirectory() as folder:
-        return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
-                          os.path.join(folder, "bench.db"), f"train.steps={steps}", f"threads={options.threads}",
-                          f"backend={backend}", "num_processes=1",
-                          f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
+        db = os.path.join(folder, "bench.db")
+        document = output_of([runner, "exec", recipe, "--json", "--db", db, f"train.steps={steps}",
+                              f"log.every={max(1, steps // 4)} steps", *settings])
+        if read:
+            return read(db, document)
+        with contextlib.closing(sqlite3.connect(db)) as store:
+            points = store.execute("SELECT step, time_ms FROM points WHERE metric = 'train/loss' ORDER BY step").fetchall()
+    return {**document, "points": points}
+
+
+def run_runner(options, name, dtype, backend, steps):
+    return trained(options.runner, os.path.join(options.folder, name + ".yaml"), steps,
+                   [f"threads={options.threads}", f"backend={backend}", "num_processes=1",
+                    f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
 
 
 def steps_for(seconds, run):
@@ -112,13 +126,11 @@ def steps_for(seconds, run):
 
 
 def figures_of(peer, steps, run):
-    """Time per step. Subtracts a run of a quarter of the steps. This removes the final checkpoint and, from the CPU time,
-    the start."""
+    """Time per step. The CPU time of a run of a quarter of the steps is subtracted, for the start and the checkpoint."""
     short, whole = run(steps // 4), run(steps)
-    after_first = [document["seconds"] - document["first_step_seconds"] for document in (short, whole)]
-    more = steps - steps // 4
-    return {"peer": peer, "ms": (after_first[1] - after_first[0]) / more * 1e3,
-            "cpu_ms": (whole["cpu_seconds"] - short["cpu_seconds"]) / more * 1e3,
+    (first, began), (last, ended) = whole["points"][0], whole["points"][-1]
+    return {"peer": peer, "ms": (ended - began) / (last - first),
+            "cpu_ms": (whole["cpu_seconds"] - short["cpu_seconds"]) / (steps - steps // 4) * 1e3,
             "first_step_s": whole["first_step_seconds"], "rss_mb": whole["rss_mb"]}
 
 

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import tempfile
 
-from steps import HERE, figures_of, output_of, steps_for, write_workload
+from steps import HERE, figures_of, output_of, steps_for, trained, write_workload
 
 CONTENDERS = {
     "default": [],
@@ -36,11 +36,8 @@ def write_layers(folder):
 
 
 def run(options, name, settings, steps, read=None):
-    with tempfile.TemporaryDirectory() as folder:
-        db = os.path.join(folder, "bench.db")
-        document = output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db", db,
-                              "backend=tpu", "num_processes=1", f"train.steps={steps}", *settings])
-        return read(db, document) if read else document
+    return trained(options.runner, os.path.join(options.folder, name + ".yaml"), steps,
+                   ["backend=tpu", "num_processes=1", *settings], read)
 
 
 def compile_ms(options, db, document):

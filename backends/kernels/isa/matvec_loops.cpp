@@ -43,7 +43,7 @@ RUNNER_INLINE float value_at(const uint16_t* b) {
 
 // sum + a b. Left to itself, GCC may compute products of several steps before it adds them, each rounded.
 RUNNER_INLINE float add_product(float sum, float a, float b) {
-#if defined(__FMA__)
+#if defined(__FMA__) || defined(__AVX512F__)
   return __builtin_fmaf(a, b, sum);
 #else
   return sum + a * b;
