@@ -1,7 +1,9 @@
 // All-reduce of floats between processes that mpirun has started, compared with MPI_Allreduce of the same library in
 // the same run: through shared memory, as on one host, and through messages, as between hosts.
 //
-//     mpirun -n 2 mpi_bench MODULE [ROUNDS]        MODULE: openmpi or mpich; mpi_sum-MODULE.so is beside the program
+//     mpirun -n 2 mpi_bench MODULE [ROUNDS]        MODULE: openmpi or mpich
+//
+// It needs mpi_sum-MODULE.so in its folder.
 //
 // Prints a JSON document: for each size, the median of the microseconds of a call. Calls of the three alternate.
 #include <algorithm>
@@ -77,7 +79,7 @@ int main(int argc, char** argv) {
   for (int rank = 0; rank < size; ++rank) hosts.push_back({fmt::format("h{}", rank), rank, 1});
   std::vector<std::string> rows;
   {
-    HostsGroup messages(network, alone, hosts, {.timeout = options.timeout, .spin = options.spin});
+    HostsGroup messages(network, alone, hosts);
     const std::unique_ptr<SharedMemory> common = shared(messages);
     SharedMemoryGroup memory(*common, network.rank(), size, options);
     for (size_t bytes = 1024; bytes <= size_t{64} << 20; bytes *= 4) {

@@ -25,8 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 // Bytes of all ranks that are exchanged at a time. Up to kMaxFolded, every rank folds all values itself.
 constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{16} << 10;
-// Bytes of a piece of a large reduction, and how many pieces are on their way. 16 pieces of 64 KB were the fastest of
-// those tried on two processes.
+// Bytes of a piece of a large reduction, and how many pieces are on their way. Other numbers have not been tried.
 constexpr size_t kPiece = size_t{64} << 10, kPieces = 16;
 // Extra time before these waits give up, so that the host of the late rank times out first and names it.
 constexpr auto kGraceForHosts = std::chrono::seconds(1), kGraceForLeader = std::chrono::seconds(2);
@@ -74,7 +73,6 @@ struct HostsGroup::Header {
 // Another host and the messages of an exchange with it.
 struct HostsGroup::Peer {
   size_t host;
-  Header received = {};
   Network::Request header = {}, values = {}, sent_header = {}, sent_values = {};
 };
 
@@ -86,9 +84,9 @@ struct HostsGroup::FailureMessage {
 
 // Memory of messages that an error may leave in flight.
 struct HostsGroup::Messages {
-  Header mine;
-  std::vector<Peer> peers;  // the other hosts; only on the leader
-  FailureMessage failure;   // the next one
+  std::vector<Header> headers;  // of the newest call, by host; only on the leader
+  std::vector<Peer> peers;      // the other hosts; only on the leader
+  FailureMessage failure;       // the next one
 };
 
 // Shared memory of one host; a staging piece for each rank follows.
@@ -106,22 +104,23 @@ struct HostsGroup::Area {
   }
 };
 
-HostsGroup::HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts, const Options& options)
+HostsGroup::HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts,
+                       Network::Channel failures)
     : network_(network),
       local_(local),
       hosts_(std::move(hosts)),
       here_(host_of(network.rank(), hosts_)),
-      options_(options),
+      failures_(failures),
       memory_(local.symmetric_alloc(
           {DType::kBool, Shape{static_cast<int64_t>(sizeof(Area) + static_cast<size_t>(local.size()) * kPiece)}},
           Pages::kNow, {"messages"})),
       area_(*reinterpret_cast<Area*>(memory_.get())),
       offsets_(static_cast<size_t>(network.size()) + 1),
-      messages_(std::make_shared<Messages>()),
-      headers_(hosts_.size()) {
+      messages_(std::make_shared<Messages>()) {
   RUN_ASSERT(local.size() == here().count && local.rank() == rank() - here().first);
   if (!is_leader()) return;
-  next_failure_ = network_.receive(Network::kAnyone, options_.failures, bytes_of(messages_->failure));
+  messages_->headers.resize(hosts_.size());
+  next_failure_ = network_.receive(Network::kAnyone, failures_, bytes_of(messages_->failure));
   awaits_failure_ = true;
   for (size_t i = 1; i < hosts_.size(); ++i)  // the next host first, so that not all send to the same one
     messages_->peers.push_back({.host = (here_ + i) % hosts_.size()});
@@ -152,7 +151,7 @@ void HostsGroup::send_failure(std::string_view reason, const SourceMark& where) 
     message->line = where.line;
     std::vector<Network::Request> sends;
     for (const RankHost& host : hosts_)
-      if (host.first != here().first) sends.push_back(network_.send(host.first, options_.failures, bytes_of(*message)));
+      if (host.first != here().first) sends.push_back(network_.send(host.first, failures_, bytes_of(*message)));
     Poll poll(/*spins=*/false);
     for (Network::Request& send : sends)
       while (!network_.is_done(send) && poll.waited() < kFailureSendLimit) poll.pause();
@@ -202,15 +201,15 @@ std::string HostsGroup::who_is_missing(size_t host, const CallRecord& record) co
                                 ? fmt::format("rank {}", there.first)
                                 : fmt::format("ranks {} to {}", there.first, there.first + there.count - 1);
   return fmt::format("host {} ({}) did not reach {} within {} (collective_timeout); it {}", there.name, ranks,
-                     record.to_string(), limit_text(options_.timeout), headers_[host].record.as_last_call());
+                     record.to_string(), limit_text(timeout()), messages_->headers[host].record.as_last_call());
 }
 
 // ---- waiting -------------------------------------------------------------------------------------------------------
 
 void HostsGroup::wait(Network::Request& request, size_t host, const CallRecord& record) {
-  for (Poll poll(options_.spin); !network_.is_done(request); poll.pause()) {
+  for (Poll poll(local_.options().spin); !network_.is_done(request); poll.pause()) {
     throw_failure();
-    if (poll.waited() > options_.timeout + kGraceForHosts) give_up(who_is_missing(host, record));
+    if (poll.waited() > timeout() + kGraceForHosts) give_up(who_is_missing(host, record));
   }
 }
 
@@ -224,12 +223,12 @@ void HostsGroup::wait_for_leader() {
   ++published_;
   constexpr auto kLook = std::chrono::milliseconds(50);
   const auto has_published = [&] { return area_.published.load(std::memory_order_acquire) >= published_; };
-  const Clock::time_point end = Clock::now() + options_.timeout + kGraceForLeader;
+  const Clock::time_point end = Clock::now() + timeout() + kGraceForLeader;
   while (!area_.changed.wait_until(has_published, kLook)) {
     local_.throw_failure();
     if (Clock::now() > end)
       give_up(fmt::format("rank {} did not return from its host's exchange within {} (collective_timeout)",
-                          here().first, limit_text(options_.timeout)));
+                          here().first, limit_text(timeout())));
   }
 }
 
@@ -277,17 +276,14 @@ bool HostsGroup::exchange_between_hosts(const CallRecord& record, bool flag, std
     const size_t from = offsets_[static_cast<size_t>(host.first)];
     return all.subspan(from, offsets_[static_cast<size_t>(host.first + host.count)] - from);
   };
-  messages_->mine = {record, flag};
-  headers_[here_] = messages_->mine;
+  std::vector<Header>& headers = messages_->headers;
+  headers[here_] = {record, flag};
   for (Peer& peer : messages_->peers) {
     const int leader = hosts_[peer.host].first;
-    peer.header = network_.receive(leader, Network::Channel::kCall, bytes_of(peer.received));
-    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(messages_->mine));
+    peer.header = network_.receive(leader, Network::Channel::kCall, bytes_of(headers[peer.host]));
+    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(headers[here_]));
   }
-  for (Peer& peer : messages_->peers) {
-    wait(peer.header, peer.host, record);
-    headers_[peer.host] = peer.received;
-  }
+  for (Peer& peer : messages_->peers) wait(peer.header, peer.host, record);
   check_calls(record);
   const std::span<std::byte> ours = values_of(here());
   for (Peer& peer : messages_->peers) {
@@ -299,26 +295,26 @@ bool HostsGroup::exchange_between_hosts(const CallRecord& record, bool flag, std
   for (Peer& peer : messages_->peers)
     for (Network::Request* request : {&peer.values, &peer.sent_header, &peer.sent_values})
       wait(*request, peer.host, record);
-  return std::ranges::any_of(headers_, &Header::flag);
+  return std::ranges::any_of(headers, &Header::flag);
 }
 
 void HostsGroup::check_calls(const CallRecord& record) {
-  if (std::ranges::all_of(headers_, [&](const Header& header) { return header.record.matches(record); })) return;
+  const std::vector<Header>& headers = messages_->headers;
+  if (std::ranges::all_of(headers, [&](const Header& header) { return header.record.matches(record); })) return;
   std::vector<CallRecord> calls;
   for (size_t host = 0; host < hosts_.size(); ++host)
-    calls.insert(calls.end(), static_cast<size_t>(hosts_[host].count), headers_[host].record);
+    calls.insert(calls.end(), static_cast<size_t>(hosts_[host].count), headers[host].record);
   give_up(describe_disagreement(calls));
 }
 
 // A call without values.
-void HostsGroup::enter(const CallRecord& record) {
-  exchange(record, false, std::vector<size_t>(static_cast<size_t>(size())), {});
+bool HostsGroup::exchange_flags(const CallRecord& record, bool flag) {
+  return exchange(record, flag, std::vector<size_t>(static_cast<size_t>(size())), {});
 }
 
 bool HostsGroup::any(bool mine, const Site& site) {
   const ScopedSpan span = collective_span("barrier", 0, site);
-  return exchange(CallRecord::of(CallKind::kBarrier, {}, site), mine, std::vector<size_t>(static_cast<size_t>(size())),
-                  {});
+  return exchange_flags(CallRecord::of(CallKind::kBarrier, {}, site), mine);
 }
 
 // Gives `mine` to all ranks, in as many exchanges as needed. Writes the values of each rank, sizes[rank] bytes, to its
@@ -475,7 +471,7 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
     for (int rank = 0; rank < size(); ++rank) sources.push_back(received_from(rank).data() + first);
     return fold(record.type.dtype, record.reduction, sources, wanted.size(), wanted.data());
   }
-  enter(record);
+  exchange_flags(record, false);
   Chain chain(*this, record, values.size());
   const auto stage = [&](size_t piece) {
     if (here().count > 1)
@@ -515,26 +511,6 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
   }
   chain.finish();
   call_barrier(record, false, kGraceForLeader);  // no rank waits in the next call while the leader finishes this one
-}
-
-void HostsGroup::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
-                            const Site& site) {
-  const ScopedSpan span = collective_span("all_reduce", values.size(), site);
-  CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
-  record.reduction = reduction;
-  fold_all(record, values, 0, values);
-}
-
-void HostsGroup::reduce_scatter(const TensorType& type, std::span<const std::byte> values,
-                                std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
-                                const Site& site) {
-  const ScopedSpan span = collective_span("reduce_scatter", values.size(), site);
-  CallRecord record = CallRecord::of(CallKind::kReduceScatter, type, site);
-  record.reduction = reduction;
-  const auto own = counts.begin() + rank();
-  RUN_ASSERT(std::ssize(counts) == size() && mine.size() == static_cast<size_t>(*own) * size_of(type.dtype));
-  const int64_t first = std::accumulate(counts.begin(), own, int64_t{0});
-  fold_all(record, values, static_cast<size_t>(first) * size_of(type.dtype), mine);
 }
 
 }  // namespace runner::backends

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/dist/folding_group.h"
 #include "backends/dist/network.h"
-#include "backends/dist/process_group.h"
 #include "backends/dist/shared_memory_group.h"
 
 namespace runner::backends {
@@ -29,19 +29,13 @@ struct RankHost {
   int first = 0, count = 1;
 };
 
-class HostsGroup final : public ProcessGroup {
+class HostsGroup final : public FoldingGroup {
  public:
-  struct Options {
-    std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other hosts
-    bool spin = true;                                               // before sleeping; see SharedMemoryGroup
-    int cores = 0;                                                  // see ProcessGroup::cores()
-    // Of two groups that follow each other on a network, each has its own.
-    Network::Channel failures = Network::Channel::kFailure;
-  };
-
-  // `network`: of all ranks. `local`: of the ranks of this host; its messages should name them as in `hosts`, and its
-  // limit should be that of `options`. Both must outlive the group. Collective on each host.
-  HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts, const Options& options);
+  // `network`: of all ranks. `local`: of the ranks of this host, with names as in `hosts`; its limit, cores and way of
+  // waiting are those of this group. `failures`: of two groups that follow each other on a network, each has its own.
+  // Both must outlive the group. Collective on each host.
+  HostsGroup(Network& network, SharedMemoryGroup& local, std::vector<RankHost> hosts,
+             Network::Channel failures = Network::Channel::kFailure);
   ~HostsGroup() override;
   HostsGroup(const HostsGroup&) = delete;
   HostsGroup& operator=(const HostsGroup&) = delete;
@@ -50,12 +44,8 @@ class HostsGroup final : public ProcessGroup {
   int size() const override { return network_.size(); }
   std::string name() const override { return local_.name_of(local_.rank()); }
   bool spans_hosts() const override { return hosts_.size() > 1; }
-  int cores() const override { return options_.cores; }
-  void barrier(const Site& site) override { any(false, site); }
+  int cores() const override { return local_.cores(); }
   bool any(bool mine, const Site& site) override;
-  void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
-  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
-                      std::span<std::byte> mine, Reduction reduction, const Site& site) override;
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
@@ -75,14 +65,16 @@ class HostsGroup final : public ProcessGroup {
   bool is_leader() const { return rank() == here().first; }
   const RankHost& here() const { return hosts_[here_]; }
   bool call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
-  void enter(const CallRecord& record);
+  bool exchange_flags(const CallRecord& record, bool flag);
+  std::chrono::milliseconds timeout() const { return local_.options().timeout; }
   bool exchange(const CallRecord& record, bool flag, std::span<const size_t> bytes, std::span<const std::byte> mine);
   bool exchange_between_hosts(const CallRecord& record, bool flag, std::span<std::byte> all);
   void check_calls(const CallRecord& record);
   void publish();
   void wait_for_leader();
   std::span<const std::byte> received_from(int rank) const;
-  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);
+  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
+                std::span<std::byte> wanted) override;
   void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
               std::span<std::byte* const> targets);
   void wait(Network::Request& request, size_t host, const CallRecord& record);
@@ -94,14 +86,13 @@ class HostsGroup final : public ProcessGroup {
   SharedMemoryGroup& local_;
   const std::vector<RankHost> hosts_;
   const size_t here_;  // index of this host
-  const Options options_;
+  const Network::Channel failures_;
   std::shared_ptr<std::byte> memory_;
   Area& area_;
   int side_ = 0;                              // which half of the exchanged values is in use
   uint64_t published_ = 0;                    // what this rank expects in the area
   std::vector<size_t> offsets_;               // of the ranks' values in the exchange in progress, and their end
   const std::shared_ptr<Messages> messages_;  // outlives this object, as memory_ does
-  std::vector<Header> headers_;               // of the newest call, by host; those of other hosts only on the leader
 
   mutable std::mutex failure_mutex_;  // guards the members below
   mutable Network::Request next_failure_;

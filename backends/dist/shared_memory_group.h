@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "backends/dist/call_record.h"
-#include "backends/dist/process_group.h"
+#include "backends/dist/folding_group.h"
 #include "backends/dist/shared_memory.h"
 #include "backends/runtime/backoff.h"
 
 namespace runner::backends {
 
-class SharedMemoryGroup final : public ProcessGroup {
+class SharedMemoryGroup final : public FoldingGroup {
  public:
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other ranks
@@ -42,11 +42,8 @@ class SharedMemoryGroup final : public ProcessGroup {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int cores() const override { return options_.cores; }
-  void barrier(const Site& site) override { any(false, site); }
+  const Options& options() const { return options_; }
   bool any(bool mine, const Site& site) override;
-  void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
-  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
-                      std::span<std::byte> mine, Reduction reduction, const Site& site) override;
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
@@ -82,7 +79,8 @@ class SharedMemoryGroup final : public ProcessGroup {
   void wait_for_all(std::chrono::milliseconds grace = {});
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
-  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);
+  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
+                std::span<std::byte> wanted) override;
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
   std::string who_is_missing() const;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runner/cli/launcher.h"
+#include "schema/base/signal_set.h"
 
 namespace runner::cli {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 // A signal handler can access only static data.
 std::atomic<int> signals{0};
-std::atomic<int> strong_signals{0};  // those of which the second ends the process
+std::atomic<int> strong_signals{0};  // all but USR1, USR2 and, if launched, TERM; the second ends the process
 std::atomic<bool> is_term_strong{true};
 std::atomic<bool> prints{true};
 std::atomic<size_t> message_start{0};
@@ -51,9 +52,7 @@ Interrupt::Interrupt(Messages messages) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  sigset_t of_schedulers;  // blocked if a launcher has started this process
-  ::sigemptyset(&of_schedulers);
-  for (const int signal : {SIGUSR1, SIGUSR2}) ::sigaddset(&of_schedulers, signal);
+  const sigset_t of_schedulers = signal_set({SIGUSR1, SIGUSR2});  // blocked if a launcher has started this process
   for (size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &former[i]);
     if (former[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);

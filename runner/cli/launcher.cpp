@@ -1,7 +1,6 @@
 #include "runner/cli/launcher.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -13,9 +12,10 @@
 #include <fmt/ranges.h>
 
 #include "backends/dist/mpi/mpi_network.h"
-#include "runner/cli/recipe_file.h"
 #include "runner/cli/version.h"
 #include "schema/base/error.h"
+#include "schema/base/signal_set.h"
+#include "schema/base/text.h"
 
 namespace runner::cli {
 namespace {
@@ -45,11 +45,7 @@ constexpr Launcher kLaunchers[] = {
 // Returns 1 if the variable has no number.
 int number_in(const char* variable) {
   const char* const text = std::getenv(variable);
-  int number = 1;
-  if (text == nullptr) return number;
-  const std::string_view digits(text);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : 1;
+  return text == nullptr ? 1 : whole_number(text).value_or(1);
 }
 
 const Launcher* launcher_of_several() {
@@ -78,14 +74,13 @@ std::string module_of_connection() {
 
 // The module of the name, or the only one, which was compiled for the library of this system.
 std::string built_module(const std::string& wanted) {
-  std::vector<std::string> names;
-  for (const backends::MpiModule& module : backends::mpi_modules()) names.push_back(module.name);
+  const std::vector<backends::MpiModule> modules = backends::mpi_modules();
   for (const std::string& name : {wanted, std::string("mpi")})
-    if (std::ranges::find(names, name) != names.end()) return name;
+    if (std::ranges::find(modules, name, &backends::MpiModule::name) != modules.end()) return name;
   fail(ErrorKind::kUsage,
        "the launcher connects its processes by {}, but this build has {}; build it where the library and its mpicc are "
        "installed, or choose another launcher",
-       wanted, names.empty() ? "no MPI" : fmt::format("only {}", fmt::join(names, ", ")));
+       wanted, modules.empty() ? "no MPI" : "only " + backends::names_of(modules));
 }
 
 std::unique_ptr<train::MpiRanks> connected;
@@ -117,9 +112,7 @@ void connect_to_launched(std::span<const std::string> words) {
             "whole recipe; {}; num_processes gives ranks on this machine",
             launcher->name, size, launcher->size, size, launcher->remedy);
   // Before the run, these signals would end the process. Interrupt unblocks them.
-  sigset_t of_schedulers;
-  ::sigemptyset(&of_schedulers);
-  for (const int signal : {SIGUSR1, SIGUSR2}) ::sigaddset(&of_schedulers, signal);
+  const sigset_t of_schedulers = signal_set({SIGUSR1, SIGUSR2});
   ::pthread_sigmask(SIG_BLOCK, &of_schedulers, nullptr);
   connected =
       std::make_unique<train::MpiRanks>(train::MpiRanks::Options{.module = built_module(module),
@@ -136,11 +129,6 @@ void leave_launched(int exit_code) {
   if (connected == nullptr) return;
   connected->end(exit_code);
   connected.reset();
-}
-
-std::optional<std::string> setting_of_launcher(const schema::ReadResult& recipe) {
-  if (connected == nullptr || given_processes(recipe)) return std::nullopt;
-  return fmt::format("num_processes={}", connected->size());
 }
 
 void check_number_of_launched(int64_t num_processes) {

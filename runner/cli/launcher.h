@@ -4,12 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "runner/train/run/mpi_ranks.h"
-#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 
@@ -34,8 +32,6 @@ train::MpiRanks* launched_ranks();
 // Call at the end of the program. Does nothing if no processes are connected.
 void leave_launched(int exit_code);
 
-// Returns the setting of num_processes that a recipe lacks; none if it needs none.
-std::optional<std::string> setting_of_launcher(const schema::ReadResult& recipe);
 // Throws Error(kUsage) if the recipe needs another number of processes than the launcher has started.
 void check_number_of_launched(int64_t num_processes);
 

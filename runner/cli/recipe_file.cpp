@@ -31,6 +31,14 @@ std::optional<int64_t> given_processes(const schema::ReadResult& recipe) {
   return recipe.recipe.num_processes;
 }
 
+schema::ReadResult with_processes(schema::ReadResult recipe, const RecipeOptions& options, int64_t processes,
+                                  report::Output& out) {
+  if (given_processes(recipe)) return recipe;
+  RecipeOptions completed = options;
+  completed.overrides.push_back(fmt::format("num_processes={}", processes));
+  return read_recipe_file(completed, out, /*quiet=*/true);
+}
+
 void set_place_of_key(Error& error, const schema::ReadResult& recipe) {
   const std::string& key = error.in_recipe().key;
   if (!key.empty() && !recipe.is_recorded(key)) error.set_mark_of_key(recipe.mark_of(key));

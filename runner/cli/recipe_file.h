@@ -23,6 +23,10 @@ schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output
 // Returns the value of num_processes if the recipe or the command line sets it.
 std::optional<int64_t> given_processes(const schema::ReadResult& recipe);
 
+// Returns the recipe, or if it does not set num_processes, reads it again with this number.
+schema::ReadResult with_processes(schema::ReadResult recipe, const RecipeOptions& options, int64_t processes,
+                                  report::Output& out);
+
 // Adds to an error about a key of the recipe where the key is set. Recorded recipes have no places.
 void set_place_of_key(Error& error, const schema::ReadResult& recipe);
 

@@ -3,24 +3,22 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <initializer_list>
 #include <optional>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backends/dist/mpi/mpi_network.h"
+#include "runner/cli/child_process.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/cli/launcher.h"
 #include "schema/base/error.h"
+#include "schema/base/signal_set.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 
@@ -70,13 +68,11 @@ Chosen choose_launcher() {
     for (const char* const program : row.programs)
       if (const auto launcher = found_in_path(program)) return {*module, *launcher};
   }
-  std::vector<std::string> names;
-  for (const backends::MpiModule& module : modules) names.push_back(module.name);
   fail(
       ErrorKind::kUsage,
       "--hosts needs mpirun of an MPI library: this build can use {}, and PATH has no launcher of it; install Open MPI "
       "or MPICH on all hosts and build again",
-      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+      modules.empty() ? "none" : backends::names_of(modules));
 }
 
 // Of this program and of the store.
@@ -113,37 +109,6 @@ extern "C" void pass_on_signal(int) {
   errno = saved_errno;
 }
 
-sigset_t set_of(std::initializer_list<int> signals) {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : signals) ::sigaddset(&set, signal);
-  return set;
-}
-
-// In a process group of its own, so that Ctrl-C reaches only this process. Standard input is empty. No signal is
-// blocked or ignored.
-pid_t spawn_launcher(const std::vector<std::string>& command) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  const sigset_t none = set_of({}), defaults = set_of({SIGPIPE, SIGXFSZ});
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start {}: {}", command[0], system_reason(error));
-  return pid;
-}
-
 }  // namespace
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
@@ -153,9 +118,7 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
     std::string_view host = rest.substr(0, end);
     HostSlots slots;
     if (const size_t colon = host.rfind(':'); colon != std::string_view::npos) {
-      const std::string_view digits = host.substr(colon + 1);
-      const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), slots.ranks);
-      if (error != std::errc() || last != digits.data() + digits.size()) slots.ranks = 0;
+      slots.ranks = whole_number(host.substr(colon + 1)).value_or(0);
       host = host.substr(0, colon);
     }
     RUN_CHECK(!host.empty() && slots.ranks > 0, ErrorKind::kUsage,
@@ -200,15 +163,18 @@ int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words) 
   struct sigaction action {};
   action.sa_handler = pass_on_signal;
   action.sa_flags = SA_RESTART;
-  const sigset_t handled = set_of({SIGINT, SIGTERM, SIGHUP});
+  const sigset_t handled = signal_set({SIGINT, SIGTERM, SIGHUP});
   ::pthread_sigmask(SIG_BLOCK, &handled, nullptr);
-  launcher_process =
-      spawn_launcher(launch_command(slots, module, launcher, own_variables(), program, without_hosts(words)));
+  pid_t child = -1;
+  const int error =
+      start_child({.words = launch_command(slots, module, launcher, own_variables(), program, without_hosts(words)),
+                   .has_own_group = true},
+                  child);
+  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start {}: {}", launcher, system_reason(error));
+  launcher_process = child;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
   ::pthread_sigmask(SIG_UNBLOCK, &handled, nullptr);
-  int status = 0;
-  while (::waitpid(launcher_process, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for_child(child);
   if (!WIFEXITED(status)) return kSignalCode + WTERMSIG(status);
   // mpiexec of MPICH returns 0 once it has passed on a signal, however the run ended.
   const bool is_unknown = requests > 0 && WEXITSTATUS(status) == 0 && !module.is_open_mpi();

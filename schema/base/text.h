@@ -18,6 +18,9 @@ std::string_view trim(std::string_view text);
 // Whether a byte is an ASCII letter, a digit or an underscore, independently of the locale.
 bool is_word_byte(char c);
 
+// Returns the number that is the whole text, such as "12" or "-3"; none if it is something else or too large.
+std::optional<int> whole_number(std::string_view text);
+
 // Returns `text` with each `old`, which is not empty, replaced.
 std::string replaced(std::string_view text, std::string_view old, std::string_view replacement);
 

@@ -74,15 +74,20 @@ exit "$code"
 )");
 }
 
+// A job without options.
+SlurmJob job_of(const std::string& recipe) {
+  return {.runner = "/opt/runner",
+          .recipe = recipe,
+          .store = "/s.db",
+          .name = "r",
+          .settings = {},
+          .time = "",
+          .partition = "",
+          .mpi = ""};
+}
+
 TEST(SlurmScript, LeavesOutWhatIsNotGiven) {
-  const std::string script = slurm_script({.runner = "/opt/runner",
-                                           .recipe = "/r.yaml",
-                                           .store = "/s.db",
-                                           .name = "r",
-                                           .settings = {},
-                                           .time = "",
-                                           .partition = "",
-                                           .mpi = ""});
+  const std::string script = slurm_script(job_of("/r.yaml"));
   for (const char* absent : {"--time", "--partition", "--mpi", "requeue"})
     EXPECT_EQ(script.find(absent), std::string::npos) << absent;
   EXPECT_NE(script.find("#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=1\n"),
@@ -91,14 +96,7 @@ TEST(SlurmScript, LeavesOutWhatIsNotGiven) {
 
 // A batch script may have directives only before its first command.
 TEST(SlurmScript, BeginsWithTheDirectives) {
-  const std::string script = slurm_script({.runner = "/opt/runner",
-                                           .recipe = "/r\n#SBATCH --nodes=9",
-                                           .store = "/s.db",
-                                           .name = "r",
-                                           .settings = {},
-                                           .time = "",
-                                           .partition = "",
-                                           .mpi = ""});
+  const std::string script = slurm_script(job_of("/r\n#SBATCH --nodes=9"));
   EXPECT_LT(script.find("set -eu"), script.find("nodes=9"));
 }
 

@@ -10,6 +10,13 @@
 namespace runner {
 namespace {
 
+TEST(WholeNumber, IsTheWholeText) {
+  EXPECT_EQ(whole_number("12"), 12);
+  EXPECT_EQ(whole_number("-3"), -3);
+  for (const char* const text : {"", " 1", "1 ", "+1", "1.0", "two", "2b", "99999999999"})
+    EXPECT_FALSE(whole_number(text)) << text;
+}
+
 TEST(VisibleText, KeepsPlainTextTabsAndLines) {
   EXPECT_EQ(visible("a\tb\nc ~"), "a\tb\nc ~");
   EXPECT_EQ(visible("grün × 東京 😀"), "grün × 東京 😀");

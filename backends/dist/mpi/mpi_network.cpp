@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "schema/base/error.h"
 
@@ -68,6 +69,12 @@ std::vector<MpiModule> mpi_modules(bool with_versions) {
   }
   std::ranges::sort(modules, {}, &MpiModule::name);
   return modules;
+}
+
+std::string names_of(const std::vector<MpiModule>& modules) {
+  std::vector<std::string_view> names;
+  for (const MpiModule& module : modules) names.push_back(module.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 MpiNetwork::MpiNetwork(const std::string& module) : mpi_(loaded(module)) {

@@ -21,6 +21,8 @@ struct MpiModule {
 };
 // Returns the modules that were built. `with_versions`: loads them, which takes some milliseconds each.
 std::vector<MpiModule> mpi_modules(bool with_versions = false);
+// "mpich, openmpi"
+std::string names_of(const std::vector<MpiModule>& modules);
 
 class MpiNetwork final : public Network {
  public:

@@ -18,11 +18,8 @@ constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, kHos
 
 int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);
-  if (const std::optional<std::string> setting = setting_of_launcher(recipe)) {
-    ExecOptions completed = options;
-    completed.overrides.push_back(*setting);
-    recipe = read_recipe_file(completed, out, /*quiet=*/true);
-  }
+  if (const train::MpiRanks* const ranks = launched_ranks())
+    recipe = with_processes(std::move(recipe), options, ranks->size(), out);
   AttemptStart start{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);

@@ -128,11 +128,7 @@ std::string usual_mpi() {
 // Reads the recipe as each rank will, and tries it.
 schema::ReadResult checked_recipe(const LaunchOptions& options, const Ranks& ranks, schema::ReadResult recipe,
                                   report::Output& out) {
-  if (ranks.count() > 1 && !given_processes(recipe)) {
-    LaunchOptions completed = options;
-    completed.overrides.push_back(fmt::format("num_processes={}", ranks.count()));
-    recipe = read_recipe_file(completed, out, /*quiet=*/true);
-  }
+  if (ranks.count() > 1) recipe = with_processes(std::move(recipe), options, ranks.count(), out);
   print_warnings(try_recipe(recipe, out), out);
   return recipe;
 }

@@ -41,7 +41,7 @@ class MpiRanks::StartGroup {
   explicit StartGroup(Network& network)
       : memory_(SharedMemoryGroup::memory_bytes(1)),
         alone_(memory_, 0, 1, {}),
-        group_(network, alone_, each_rank_alone(network.size()), {.failures = Network::Channel::kFailureAtStart}) {}
+        group_(network, alone_, each_rank_alone(network.size()), Network::Channel::kFailureAtStart) {}
 
   HostsGroup& group() { return group_; }
 
@@ -61,7 +61,7 @@ MpiRanks::MpiRanks(const Options& options) : network_(options.module) {
     exchange_process_info(options);
   } catch (const Error& error) {  // on all ranks
     const bool is_reported_here = network_.rank() == 0;
-    is_job_shared_ = true;  // nobody waits for it
+    is_job_shared_ = true;  // no rank receives it
     end(exit_code(error.kind()));
     if (is_reported_here) throw;
     throw RankError(error.kind(), error.message());
@@ -210,8 +210,7 @@ ProcessGroup& MpiRanks::begin_run(std::chrono::milliseconds timeout, bool shares
                                               .host = hosts_.size() > 1 ? host.name : std::string(),
                                               .cores = cores});
     const bool is_alone = hosts_.size() == 1 && shares_memory;
-    if (!is_alone)
-      all_.emplace(network_, *local_, hosts_, HostsGroup::Options{.timeout = timeout, .spin = spins, .cores = cores});
+    if (!is_alone) all_.emplace(network_, *local_, hosts_);
     group_ = is_alone ? static_cast<ProcessGroup*>(&*local_) : &*all_;
   } catch (const Error& error) {
     fail(fmt::format("rank {} on host {}: {}", rank(), host.name, error.text()));

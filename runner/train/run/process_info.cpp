@@ -1,9 +1,10 @@
 #include "runner/train/run/process_info.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -28,12 +29,6 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::string namespace_of(const char* link) {
-  std::array<char, 64> target{};
-  const ssize_t size = ::readlink(link, target.data(), target.size());
-  return size > 0 ? std::string(target.data(), static_cast<size_t>(size)) : std::string();
-}
-
 // Number of cores that Slurm or the machine offers to all ranks of this host. Slurm may be configured to count more
 // cores than the machine has.
 int offered_cores() {
@@ -55,9 +50,10 @@ void check_part(const std::vector<ProcessInfo>& all, std::string ProcessInfo::*p
 ProcessInfo info_of_this_process(const std::string& program, const std::string& command) {
   const store::Process& process = store::this_process();
   const std::string given = environment(kHostVariable);
+  std::error_code error;
+  const std::string network = std::filesystem::read_symlink("/proc/self/ns/net", error).string();
   return {.host = given.empty() ? process.host : given,
-          .machine = fmt::format("{} {} {} {}", process.boot_id, process.pid_namespace,
-                                 namespace_of("/proc/self/ns/net"), given),
+          .machine = fmt::format("{} {} {} {}", process.boot_id, process.pid_namespace, network, given),
           .pid = process.pid,
           .cores = backends::usable_core_ids(),
           .offered = offered_cores(),
@@ -97,7 +93,7 @@ std::vector<int> order_by_machine(const std::vector<ProcessInfo>& all) {
   std::map<std::string, int> first;
   for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i].machine, static_cast<int>(i));
   std::vector<int> order(all.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](int i) { return first.at(all[static_cast<size_t>(i)].machine); });
   return order;
 }

@@ -25,6 +25,7 @@
 #include "backends/dist/shared_memory.h"
 #include "backends/runtime/descriptor.h"
 #include "schema/base/error.h"
+#include "schema/base/signal_set.h"
 #include "schema/base/signals_blocked.h"
 #include "schema/base/system_limits.h"
 
@@ -91,9 +92,7 @@ int spawn(const std::string& program, const std::vector<std::string>& words, con
   ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  sigset_t blocked;
-  ::sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&blocked, signal);
+  const sigset_t blocked = signal_set({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   ::posix_spawnattr_setsigmask(&attributes, &blocked);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   std::vector<char*> arguments;

@@ -16,6 +16,7 @@
 #include "runner/train/run/checkpoint/sharing.h"
 #include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"
@@ -117,20 +118,19 @@ void RankRun::end_preparation() {
 
 // Each host reads its own files.
 void RankRun::check_data_of_hosts() {
-  const std::string mine = fmt::format("{}\n{}", session_.train_fingerprint(), session_.eval_fingerprint());
-  const std::string text = fmt::format("{}\n{}", session_.ranks->name(), mine);
-  const std::vector<std::string> all = session_.ranks->gather_objects(text, {"the data"});
-  const auto split = [](const std::string& each) {
-    const size_t end = each.find('\n');
-    return std::pair(each.substr(0, end), each.substr(end + 1));
-  };
-  const auto [first_name, first_data] = split(all.front());
-  for (const std::string& each : all) {
-    const auto [name, data] = split(each);
+  std::string mine;
+  append(mine, session_.ranks->name());
+  append(mine, session_.train_fingerprint());
+  append(mine, session_.eval_fingerprint());
+  const std::vector<std::string> all = session_.ranks->gather_objects(mine, {"the data"});
+  std::string_view first_data = all.front();
+  const std::string_view first = take(first_data);
+  for (std::string_view data : all) {
+    const std::string_view name = take(data);
     RUN_CHECK(data == first_data, ErrorKind::kData,
               "{} has other data than {}: the files of data.train or data.eval differ; copy them to all hosts, or put "
               "them on a file system that all hosts share",
-              name, first_name);
+              name, first);
   }
 }
 

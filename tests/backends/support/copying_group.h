@@ -17,7 +17,7 @@
 
 #include "backends/dist/call_record.h"
 #include "backends/dist/fold.h"
-#include "backends/dist/process_group.h"
+#include "backends/dist/folding_group.h"
 #include "backends/dist/rank_error.h"
 
 namespace runner::backends::testing {
@@ -95,27 +95,17 @@ class CopyingHub {
   SourceMark where_;
 };
 
-class CopyingGroup final : public ProcessGroup {
+class CopyingGroup final : public FoldingGroup {
  public:
   CopyingGroup(CopyingHub& hub, int rank) : hub_(hub), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(hub_.size()); }
 
-  void barrier(const Site& site) override { any(false, site); }
   bool any(bool mine, const Site& site) override {
     const std::byte flag{mine};
     const auto all = exchange(CallRecord::of(CallKind::kBarrier, {}, site), {&flag, 1});
     return std::any_of(all->begin(), all->end(), [](const auto& each) { return each[0] != std::byte{}; });
-  }
-  void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override {
-    fold_all(CallKind::kAllReduce, type, values, reduction, site, 0, values);
-  }
-  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
-                      std::span<std::byte> mine, Reduction reduction, const Site& site) override {
-    const int64_t first = std::accumulate(counts.begin(), counts.begin() + rank_, int64_t{0});
-    fold_all(CallKind::kReduceScatter, type, values, reduction, site, static_cast<size_t>(first) * size_of(type.dtype),
-             mine);
   }
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override {
@@ -144,16 +134,13 @@ class CopyingGroup final : public ProcessGroup {
   std::shared_ptr<const CopyingHub::Values> exchange(const CallRecord& call, std::span<const std::byte> mine) {
     return hub_.exchange(static_cast<size_t>(rank_), call, mine);
   }
-  // Writes the bytes from `first` on of the fold to `wanted`.
-  void fold_all(CallKind kind, const TensorType& type, std::span<const std::byte> values, Reduction reduction,
-                const Site& site, size_t first, std::span<std::byte> wanted) {
-    CallRecord call = CallRecord::of(kind, type, site);
-    call.reduction = reduction;
-    const auto all = exchange(call, values);
+  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
+                std::span<std::byte> wanted) override {
+    const auto all = exchange(record, values);
     if (wanted.empty()) return;
     std::vector<const std::byte*> sources;
     for (const auto& each : *all) sources.push_back(each.data() + first);
-    fold(type.dtype, reduction, sources, wanted.size(), wanted.data());
+    fold(record.type.dtype, record.reduction, sources, wanted.size(), wanted.data());
   }
 
   CopyingHub& hub_;

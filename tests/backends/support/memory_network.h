@@ -139,7 +139,7 @@ inline void on_hosts(const std::vector<int>& counts, const std::function<void(Ho
         SharedMemoryGroup local(
             *memories[host], i, hosts[host].count,
             {.timeout = timeout, .spin = false, .first_rank = hosts[host].first, .host = hosts[host].name});
-        HostsGroup ranks(network, local, hosts, {.timeout = timeout, .spin = false});
+        HostsGroup ranks(network, local, hosts);
         body(ranks);
       });
 }
