@@ -34,14 +34,6 @@ struct ArrayBytes {
 // What arrays contain, by name, for messages: "exp_avg 0" → "optimizer state exp_avg".
 using ArrayDescriptions = std::map<std::string, std::string, std::less<>>;
 
-// Byte ranges to all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the
-// UserGraph. Ranges of one bucket must be adjacent and are reduced together.
-struct ReducedBytes {
-  int32_t bucket;
-  StateBytes bytes;
-  bool operator==(const ReducedBytes&) const = default;
-};
-
 // Returns the Program that the user's code would compile, or none if it is the Program that the device runs. A Program
 // without nodes: the user's code computes nothing. Empty: like none.
 using UserGraph = std::function<std::optional<Program>()>;
@@ -54,6 +46,7 @@ struct SubmissionInfo {
   int64_t step = 0;        // training batch, from 1
   bool reads = false;      // the host waits for a value computed so far
   bool evaluates = false;  // belongs to an evaluation
+  // To all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the UserGraph.
   std::span<const ReducedBytes> reduced = {};
 };
 

@@ -73,6 +73,7 @@ class ModelledDevice final : public Device, private DeviceStreams {
   std::shared_ptr<Executable> compile(const Program& program, const UserGraph& graph);
   bool rounds_operands() const override { return device_->rounds_operands(); }
   bool runs_asynchronously() const override { return device_->runs_asynchronously(); }
+  bool calls_events() const override { return device_->calls_events(); }
   Ticket submit(Executable& executable, const Submission& submission) override {
     return submit(executable, submission, {});
   }

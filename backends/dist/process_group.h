@@ -3,7 +3,7 @@
 // Every rank makes the same calls in the same order with the same types. If calls do not match, each of them throws
 // Error(kRun) on every rank, with the call of each rank. A reduction is the left fold over ranks 0 … size − 1 in the
 // arithmetic of the type, so its bits depend on neither chunking nor timing. Thread safety: one thread of each rank
-// makes calls; fail(), has_failed() and throw_failure() may be called from any thread at any time.
+// at a time makes calls; fail(), has_failed() and throw_failure() may be called from any thread at any time.
 #pragma once
 
 #include <cstddef>

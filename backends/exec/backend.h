@@ -53,10 +53,22 @@ class Event {
   virtual ~Event() = default;
 };
 
+// An event of a device without streams, which calls it on the thread that executes.
+class CalledEvent : public Event {
+ public:
+  virtual void record() noexcept = 0;
+};
+
 struct StateBytes {
   int32_t state = -1;
   size_t begin = 0, end = 0;
   bool operator==(const StateBytes&) const = default;
+};
+// A byte range of a bucket. Ranges of one bucket must be adjacent and are reduced together.
+struct ReducedBytes {
+  int32_t bucket;
+  StateBytes bytes;
+  bool operator==(const ReducedBytes&) const = default;
 };
 // Records an event when these bytes of a state have their new contents, or when the submission is complete if no state
 // is given. Signals of one event must be adjacent.
@@ -88,7 +100,7 @@ struct Submission {
   SpanKind span = {};
   // Performs the collectives of the Program; null if there are none. Must live until wait(ticket) returns.
   Exchange* exchange = nullptr;
-  // For devices with streams; must have default values on others.
+  // For devices with streams; must have default values on others, except for `signals` if the device calls_events().
   StreamRole stream = StreamRole::kCompute;
   std::span<const AwaitedEvent> after = {};  // events to wait for before it begins
   std::span<const Signal> signals = {};
@@ -143,6 +155,8 @@ class Device {
   virtual bool rounds_operands() const { return false; }
   // Whether the host may gain by continuing while its submissions are in flight.
   virtual bool runs_asynchronously() const { return false; }
+  // Whether Submission::signals may have CalledEvents.
+  virtual bool calls_events() const { return false; }
   virtual Ticket submit(Executable& executable, const Submission& submission) = 0;
   // Whether the newest submission, which has ended or failed, may have written to its states. A device that does not
   // know returns true.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "backends/exec/host_execution.h"
+#include "backends/exec/launch_schedule.h"
 #include "backends/exec/plan.h"
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/arena.h"
@@ -16,18 +18,30 @@ namespace {
 
 class CpuExecutable : public Executable {
  public:
-  explicit CpuExecutable(Plan plan) : plan_(std::move(plan)), slots_(plan_.program) {}
+  explicit CpuExecutable(Plan plan)
+      : plan_(std::move(plan)), slots_(plan_.program), schedule_(plan_, launches_of(plan_)) {}
 
   size_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t flops() const override { return plan_.flops; }
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
   ArgumentSlots& slots() { return slots_; }
+  LaunchSchedule& schedule() { return schedule_; }
 
  private:
   const Plan plan_;
   ArgumentSlots slots_;
+  LaunchSchedule schedule_;
 };
+
+// Returns what records the events of `signals` after the launches that they are due with; empty if there are none.
+std::function<void(int32_t)> recorder(LaunchSchedule& schedule, std::span<const Signal> signals) {
+  if (signals.empty()) return {};
+  return [signals, due = schedule.find(signals)](int32_t launch) mutable {
+    for (; !due.empty() && due.front().launch <= launch; due = due.subspan(1))
+      static_cast<CalledEvent*>(signals[static_cast<size_t>(due.front().bucket)].event)->record();
+  };
+}
 
 // All executables share one arena, since one runs at a time. It grows when an executable that needs more first runs.
 class CpuDevice : public Device {
@@ -72,10 +86,13 @@ class CpuDevice : public Device {
     if (!submission.name.empty())
       span.emplace(submission.span, submission.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     arena_.grow_to(ready.arena_bytes());
+    const std::function<void(int32_t)> record_after = recorder(ready.schedule(), submission.signals);
+    if (record_after) record_after(kBeforeAll);
     run_plan(ready.plan(), ready.slots().bind(arena_.data(), submission), pool_, submission.lines, submission.exchange,
-             &has_written_states_);
+             &has_written_states_, record_after);
     return ++ticket_;
   }
+  bool calls_events() const override { return true; }
   bool has_written_states() const override { return has_written_states_; }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {

@@ -166,17 +166,20 @@ void PlanRun::update_states() const {
 }
 
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,
-              Exchange* exchange, bool* has_written) {
+              Exchange* exchange, bool* has_written, const std::function<void(int32_t launch)>& after) {
   bool unasked = false;
   bool& written = has_written != nullptr ? *has_written : unasked;
   written = false;
   const PlanRun execution(plan, slots, pool, lines, exchange);
+  int32_t launch = 0;
   for (const PlanStep& step : plan.steps) {
     written |= step.writes_state;
     execution.run(step);
+    if (after) after(launch++);
   }
   written |= !plan.copies.empty();
   execution.update_states();
+  if (after && !plan.copies.empty()) after(launches_of(plan) - 1);
 }
 
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines) {

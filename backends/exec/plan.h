@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,9 +94,15 @@ class PlanRun {
 };
 
 // Runs a Plan completely; throws like PlanRun::run(). `has_written`: receives, also on a throw, whether a step that
-// writes to a state has begun; may be null.
+// writes to a state has begun; may be null. `after`: called after each launch; may be empty.
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
-              Exchange* exchange = nullptr, bool* has_written = nullptr);
+              Exchange* exchange = nullptr, bool* has_written = nullptr,
+              const std::function<void(int32_t launch)>& after = {});
+
+// Number of launches of an execution: one per step, followed by one that copies states if there is something to copy.
+inline int32_t launches_of(const Plan& plan) {
+  return static_cast<int32_t>(plan.steps.size() + (plan.copies.empty() ? 0 : 1));
+}
 
 // Source line of a step's last node; `lines` as in PlanRun.
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines = nullptr);

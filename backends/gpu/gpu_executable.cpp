@@ -35,12 +35,6 @@ void GpuExecutable::begin_span() {
   if (!name_.empty()) span_.emplace(kind_, name_, SpanWork{.bytes = bytes(), .flops = flops()});
 }
 
-std::span<const LaunchSchedule::Due> GpuExecutable::due(std::span<const Signal> signals) {
-  signalled_.clear();
-  for (const Signal& signal : signals) signalled_.push_back({static_cast<int32_t>(signalled_.size()), signal.bytes});
-  return schedule_.find(signalled_);
-}
-
 std::string GpuExecutable::describe(int32_t index) const {
   const auto number = static_cast<size_t>(index);
   if (number >= plan_.steps.size()) return "a copy of states";

@@ -9,8 +9,8 @@
 
 #include "backends/exec/backend.h"
 #include "backends/exec/host_execution.h"
+#include "backends/exec/launch_schedule.h"
 #include "backends/exec/plan.h"
-#include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/streams.h"
 #include "backends/ir/program.h"
 #include "backends/runtime/spans.h"
@@ -47,13 +47,12 @@ class GpuExecutable : public Executable, public Launchable {
   // Sets the arguments of the following launches; the batch is read from where the device has it. No launch may be in
   // flight.
   void bind(std::byte* arena, const Submission& submission, WorkerPool& pool);
-  // One launch per kernel, followed by one that copies states if there is something to copy.
-  int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
+  int32_t launches() const { return launches_of(plan_); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
   // Returns the launches after which to record the events, in launch order; a bucket is the index of its signal. Valid
   // until the next call.
-  std::span<const LaunchSchedule::Due> due(std::span<const Signal> signals);
+  std::span<const LaunchSchedule::Due> due(std::span<const Signal> signals) { return schedule_.find(signals); }
 
  private:
   void begin_span();
@@ -67,7 +66,6 @@ class GpuExecutable : public Executable, public Launchable {
   SpanKind kind_{};
   std::optional<ScopedSpan> span_;  // open from the first launch to the last
   LaunchSchedule schedule_;
-  std::vector<ReducedBytes> signalled_;  // of the newest submission
 };
 
 }  // namespace runner::backends::gpu

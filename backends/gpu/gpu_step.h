@@ -13,11 +13,11 @@
 
 #include "backends/device_model/device_model.h"
 #include "backends/exec/backend.h"
+#include "backends/exec/launch_schedule.h"
 #include "backends/exec/plan.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/launch.h"
-#include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/memory_trace.h"
 
 namespace runner::backends::gpu {

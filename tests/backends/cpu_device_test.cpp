@@ -1,11 +1,14 @@
 // The CPU device: the same bits with any number of threads, no allocations in steady state, lifetime of outputs.
 #include "backends/exec/cpu_device.h"
 
+#include <array>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "backends/ir/ops.h"
 #include "backends/runtime/available_memory.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/gpt_step.h"
@@ -85,6 +88,45 @@ TEST(CpuDevice, OutputsStayValidUntilTheNextSubmission) {
   EXPECT_EQ(small->results().states[0].values(), (std::vector<double>{3, 6}));
   small->submit();
   EXPECT_EQ(small->output(0).values(), (std::vector<double>{9, 18}));
+}
+
+// Two states are written one after the other. Each event sees the final contents of its state, and those of the other
+// as they are at that moment.
+TEST(CpuDevice, CallsEventsWhenStatesHaveTheirNewContents) {
+  Program program;
+  const TensorType type{DType::kF32, Shape{4}};
+  const Value first{&program, program.input(InputKind::kState, "first", type)};
+  const Value second{&program, program.input(InputKind::kState, "second", type)};
+  const Value new_first = ops::add(first, 1.0);
+  const Value sum = ops::sum(new_first, std::array<int64_t, 1>{0}, true);  // ends the group of element-wise nodes
+  program.output("first", new_first.id, 0);
+  program.output("second", ops::add(second, sum).id, 1);
+  const auto device = make_cpu_device(1);
+  const auto states = {device->allocate(type.bytes()), device->allocate(type.bytes())};
+  std::vector<Buffer*> buffers;
+  for (const auto& state : states) buffers.push_back(state.get());
+  class Seen final : public CalledEvent {
+   public:
+    Seen(const Device& device, const std::vector<Buffer*>& buffers) : device_(device), buffers_(buffers) {}
+    void record() noexcept override {
+      for (const Buffer* const buffer : buffers_)
+        values.push_back(*reinterpret_cast<const float*>(device_.view(*buffer).data()));
+    }
+    std::vector<float> values;
+
+   private:
+    const Device& device_;
+    const std::vector<Buffer*>& buffers_;
+  };
+  ASSERT_TRUE(device->calls_events());
+  Seen of_first(*device, buffers), of_second(*device, buffers), of_all(*device, buffers);
+  const Signal signals[] = {{&of_all}, {&of_second, {1, 0, 16}}, {&of_first, {0, 0, 16}}};
+  const auto step = device->compile(program);
+  for (int i = 0; i < 2; ++i)
+    device->submit(*step, {.states = buffers, .batch = {}, .scalars = {}, .signals = signals});
+  EXPECT_EQ(of_first.values, (std::vector<float>{1, 0, 2, 4}));
+  EXPECT_EQ(of_second.values, (std::vector<float>{1, 4, 2, 12}));
+  EXPECT_EQ(of_all.values, of_second.values);
 }
 
 TEST(CpuDevice, MemoryIsZeroedAndMayBeEmpty) {

@@ -74,7 +74,7 @@ TEST_F(GradientBucketsTest, ContainTrainedParameters) {
                                       fmt::format("gpu.bucket_cap={}", cap), "model.freeze=[\"2.*\"]"});
     const Session session(of);
     const nn::ParameterSet& parameters = session.trainer.model().parameters;
-    const GradientBuckets buckets(session.trainer.builder());
+    const GradientBuckets buckets(session.trainer.builder(), of.gpu.bucket_cap);
     size_t trained = 0;
     int64_t elements = 0, reduced = 0;
     for (size_t b = 0; b < buckets.size(); ++b) {

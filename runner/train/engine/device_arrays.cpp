@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/dist/fold.h"
+#include "backends/exec/host_execution.h"
 #include "backends/runtime/available_memory.h"
 #include "runner/model/model_def.h"
 #include "runner/train/step/device_rules.h"
@@ -57,7 +58,8 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
   if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   const bool has_rows = together && sum_source() == SumSource::kRows;
   if (has_rows && may_factor_gradients(builder.recipe(), builder)) factored_.emplace(builder, device, *ranks);
-  if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
+  if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe()))
+    buckets_.emplace(builder, builder.recipe().gpu.bucket_cap);
   if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shard_, device, *ranks);
 }
 
@@ -74,6 +76,7 @@ void DeviceArrays::allocate(FirstWeights weights, const std::function<void()>& h
     if (sum_source() == SumSource::kFoldedRows) allocate_sums();
   } else {
     allocate_added();
+    if (reduces_between_hosts()) overlapped_.emplace(builder_, gradients_in_host_memory_, *ranks_);
   }
   for (const DeviceArray& array : layout_.arrays())  // for the device model only
     if (buckets_ && array.role == ArrayRole::kGradients)
@@ -112,9 +115,18 @@ void DeviceArrays::allocate_added() {
   announce();
   for (size_t i = arrays_.size(); i < layout_.arrays().size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    arrays_.push_back(device_.allocate(array.type.bytes(), array.name));
+    arrays_.push_back(allocated(array));
   }
   states_ = pointers_to(arrays_);
+}
+
+std::shared_ptr<backends::Buffer> DeviceArrays::allocated(const DeviceArray& array) {
+  const size_t bytes = array.type.bytes();
+  if (array.role != ArrayRole::kGradients || !reduces_between_hosts()) return device_.allocate(bytes, array.name);
+  std::shared_ptr<std::byte> memory = backends::zeroed_memory(bytes);
+  gradients_in_host_memory_.resize(parameters_.buffers().size());
+  gradients_in_host_memory_[static_cast<size_t>(array.buffer)] = memory.get();
+  return device_.wrap(std::move(memory), bytes);
 }
 
 // ---- initial contents ----------------------------------------------------------------------------------------------
@@ -272,7 +284,7 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool writes_fact
 }
 
 std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource source, bool reads_factored) {
-  if (source == SumSource::kAllReduce) return states_;
+  if (updates_all(source)) return states_;
   joined_states_ = reduction_states_;
   if (reads_factored)
     for (const auto& factored : factored_->of_all_ranks()) joined_states_.push_back(factored.get());
@@ -286,7 +298,8 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource s
 // that rounds would round each partial sum. A hook of `comm` rounds each row, so it needs the Program.
 SumSource DeviceArrays::sum_source() const {
   constexpr int kMaxRows = 64;
-  if (!ranks_->has_symmetric_memory()) return SumSource::kAllReduce;
+  if (!ranks_->has_symmetric_memory())
+    return OverlappedReducer::fits(builder_, device_) ? SumSource::kReduced : SumSource::kAllReduce;
   const schema::Recipe& recipe = builder_.recipe();
   const bool folds = ranks_->size() > kMaxRows || rounds_to_bf16(recipe);
   return folds && recipe.comm.hook == schema::CommHook::kNone ? SumSource::kFoldedRows : SumSource::kRows;

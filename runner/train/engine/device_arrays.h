@@ -20,6 +20,7 @@
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
 #include "runner/train/engine/memory_use.h"
+#include "runner/train/engine/overlapped_reducer.h"
 #include "runner/train/engine/rounded_weights.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/factored_gradients.h"
@@ -68,6 +69,8 @@ class DeviceArrays {
   const GradientBuckets* buckets() const { return buckets_ ? &*buckets_ : nullptr; }
   // Reduces in buckets on this device; null if there is at most one bucket, so that the update adds up the gradients.
   BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
+  // Reduces between hosts during the backward pass; null if the update does it. Exists after allocate().
+  OverlappedReducer* overlapped_reducer() { return overlapped_ ? &*overlapped_ : nullptr; }
   // Call after BucketReducer::begin_signals() or signal_all().
   void reduce(const FactoredLayout* factored) { reducer_->reduce(factored, factored_of_all(factored)); }
 
@@ -161,6 +164,8 @@ class DeviceArrays {
     std::shared_ptr<backends::Buffer> buffer;  // the same memory
   };
 
+  bool reduces_between_hosts() const { return shard_ && sum_source() == SumSource::kReduced; }
+  std::shared_ptr<backends::Buffer> allocated(const DeviceArray& array);
   void allocate_sums();
   void announce() const;
   void write_initial_values();
@@ -191,6 +196,8 @@ class DeviceArrays {
   // DDP's bucket copies of gradients, for the device model only.
   std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;
   std::optional<BucketReducer> reducer_;
+  OverlappedReducer::Gradients gradients_in_host_memory_;  // only with SumSource::kReduced
+  std::optional<OverlappedReducer> overlapped_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*>
       joined_states_;                     // states of one submission, with factored gradients and rounded weights

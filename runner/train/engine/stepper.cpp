@@ -62,8 +62,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
                              last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
   arguments.staged = place.staged;
   arguments.states = parts_.arrays.states_of_step(last && !completes && factored_ != nullptr);
-  if (last && !completes && parts_.arrays.reducer() != nullptr)
-    arguments.signals = parts_.arrays.reducer()->begin_signals(factored_);
+  if (last && !completes) arguments.signals = begin_signals();
   if (place.ends_batch) arguments.info.reduced = reduced_after_batch(last);
   const BatchPlace batch = parts_.steps.place_of(part, /*training=*/true);
   if (completes) parts_.in_flight.begin_update();
@@ -78,12 +77,14 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
 
 SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                          const std::function<bool()>& asked_to_stop) {
+  OverlappedReducer* const overlapped = parts_.arrays.overlapped_reducer();
+  const OverlappedReducer::Scope scope(overlapped);
   const SharedStep last = run_batches(batches, rates, result);
   if (result.done && !parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
-  const bool reduces = result.done && parts_.arrays.reducer() != nullptr;
-  if (reduces) reduce_in_buckets();
+  if (result.done) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, parts_.accumulation);
   parts_.in_flight.finish();
+  if (result.done && overlapped != nullptr) overlapped->finish();
   if (parts_.builder.varies(true))
     add_to(parts_.metrics.step,
            merged(std::exchange(parts_.metrics.batches, {}), *parts_.ranks, parts_.executor.site("metrics")));
@@ -115,10 +116,22 @@ std::span<const backends::ReducedBytes> Stepper::reduced_after_batch(bool ends_s
   return reduces && buckets != nullptr ? buckets->reduced() : std::span<const backends::ReducedBytes>();
 }
 
+std::span<const backends::Signal> Stepper::begin_signals() {
+  if (parts_.arrays.reducer() != nullptr) return parts_.arrays.reducer()->begin_signals(factored_);
+  if (parts_.arrays.overlapped_reducer() != nullptr)
+    return parts_.arrays.overlapped_reducer()->begin(parts_.counters.steps + 1);
+  return {};
+}
+
 // Starts while the device is still computing the last batch of the optimizer step.
 void Stepper::reduce_in_buckets() {
-  if (!parts_.arrays.reducer()->has_signalled()) parts_.arrays.reducer()->signal_all(factored_);
-  parts_.arrays.reduce(factored_);
+  if (BucketReducer* const reducer = parts_.arrays.reducer()) {
+    if (!reducer->has_signalled()) reducer->signal_all(factored_);
+    parts_.arrays.reduce(factored_);
+  }
+  if (OverlappedReducer* const reducer = parts_.arrays.overlapped_reducer();
+      reducer != nullptr && !reducer->has_begun())
+    reducer->begin_complete(parts_.counters.steps + 1);
 }
 
 SumSource Stepper::source_of_sums() const {

@@ -105,6 +105,8 @@ class Stepper {
   SharedStep run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                   const std::function<bool()>& asked_to_stop);
   void update_together(const CompiledStep& step, bool ends_step);
+  // For the micro-batch that ends the optimizer step.
+  std::span<const backends::Signal> begin_signals();
   void reduce_in_buckets();
   SumSource source_of_sums() const;
   // Whether the update reads factored gradients. Buckets have summed them before.

@@ -8,7 +8,7 @@ bool may_reduce_in_buckets(const schema::Recipe& recipe) {
   return recipe.comm.hook == schema::CommHook::kNone;
 }
 
-GradientBuckets::GradientBuckets(const StepBuilder& builder) {
+GradientBuckets::GradientBuckets(const StepBuilder& builder, int64_t cap) {
   const nn::ParameterSet& parameters = builder.model().parameters;
   std::vector<nn::ParameterId> trained;
   std::vector<int64_t> bytes;
@@ -17,7 +17,7 @@ GradientBuckets::GradientBuckets(const StepBuilder& builder) {
     trained.push_back(id);
     bytes.push_back(parameters[id].elements() * static_cast<int64_t>(sizeof(float)));
   }
-  for (const auto& bucket : backends::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
+  for (const auto& bucket : backends::gradient_buckets(bytes, cap))
     buckets_.emplace_back(trained.begin() + bucket.first, trained.begin() + bucket.end);
   for (size_t b = 0; b < buckets_.size(); ++b) {
     pieces_.push_back(joined(buckets_[b], parameters));

@@ -1,5 +1,5 @@
-// The gradients of a model, divided into buckets that GPU ranks reduce together, like DistributedDataParallel's
-// buckets. Immutable; thread-safe.
+// The gradients of a model, divided into buckets that are reduced together, like DistributedDataParallel's buckets.
+// Immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class GradientBuckets {
     int64_t first, count;
   };
 
-  // Divides all trained parameters.
-  explicit GradientBuckets(const StepBuilder& builder);
+  // Divides all trained parameters. A bucket ends with the gradient that reaches or exceeds `cap` bytes.
+  GradientBuckets(const StepBuilder& builder, int64_t cap);
 
   size_t size() const { return buckets_.size(); }
   const Bucket& operator[](size_t bucket) const { return buckets_[bucket]; }

@@ -67,7 +67,7 @@ class RankReduction {
 
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout.
   void add_up(const Shard& shard) {
-    const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
+    const bool all_reduces = updates_all(source_), folds_rows = has_rows(source_);
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
     is_shard_ = shard.size() > 1 && !all_reduces;
     if (all_reduces) norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm, shard.size());
@@ -119,6 +119,7 @@ class RankReduction {
 
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
   Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
+    if (source_ == SumSource::kReduced) return by_rank[0];
     const auto sum_over_ranks = [&] {
       if (source_ == SumSource::kAllReduce)
         return ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients);
@@ -158,8 +159,7 @@ RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const
 
 Program record_reduction(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                          SumSource source) {
-  return reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source)
-      .of_step_end(shard);
+  return reduction_of(builder, updates_all(source) ? whole(builder) : shard, factored, source).of_step_end(shard);
 }
 
 Program reduction_graph(const StepBuilder& builder, bool are_summed) {

@@ -67,7 +67,12 @@ enum class SumSource : uint8_t {
   kBuckets,     // like kRows, but the gradients have been summed in buckets
   kFoldedRows,  // the gradients have been summed; it all-reduces everything else
   kAllReduce,   // it all-reduces everything; each rank has all weights and updates all of them
+  kReduced,     // like kAllReduce, but the arrays of this rank have the sums of the gradients already
 };
+// Whether each rank has all weights and updates all of them.
+inline bool updates_all(SumSource source) {
+  return source == SumSource::kAllReduce || source == SumSource::kReduced;
+}
 // Whether the arrays of the other ranks are states of the Program.
 inline bool has_rows(SumSource source) {
   return source == SumSource::kRows || source == SumSource::kBuckets;

@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "backends/device_model/device_model.h"
+#include "backends/exec/backend.h"
 #include "backends/exec/plan.h"
 
-namespace runner::backends::gpu {
+namespace runner::backends {
 
-inline constexpr int32_t kBeforeAll = -1;
+inline constexpr int32_t kBeforeAll = -1;  // in place of a launch
 
 class LaunchSchedule {
  public:
@@ -26,14 +26,17 @@ class LaunchSchedule {
   // Returns the buckets in launch order. A range without a state is complete after the last launch. Valid until the
   // next call.
   std::span<const Due> find(std::span<const ReducedBytes> ranges);
+  // Like find(), with a bucket for each signal: its index.
+  std::span<const Due> find(std::span<const Signal> signals);
 
  private:
   int32_t last_write(const StateBytes& bytes) const;
 
   const Plan& plan_;
   const int32_t launches_;
-  std::vector<ReducedBytes> ranges_;  // argument that due_ was computed for
+  std::vector<ReducedBytes> ranges_;     // argument that due_ was computed for
+  std::vector<ReducedBytes> signalled_;  // of the newest signals
   std::vector<Due> due_;
 };
 
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends

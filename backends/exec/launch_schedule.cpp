@@ -1,8 +1,8 @@
-#include "backends/gpu/launch_schedule.h"
+#include "backends/exec/launch_schedule.h"
 
 #include <algorithm>
 
-namespace runner::backends::gpu {
+namespace runner::backends {
 namespace {
 
 // Slot 0 is the arena; inputs follow.
@@ -39,6 +39,12 @@ std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const Reduce
   return due_;
 }
 
+std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const Signal> signals) {
+  signalled_.clear();
+  for (const Signal& signal : signals) signalled_.push_back({static_cast<int32_t>(signalled_.size()), signal.bytes});
+  return find(signalled_);
+}
+
 // Returns the last launch that writes any of these bytes. State copies come after all steps.
 int32_t LaunchSchedule::last_write(const StateBytes& bytes) const {
   if (bytes.state < 0) return launches_ - 1;
@@ -53,4 +59,4 @@ int32_t LaunchSchedule::last_write(const StateBytes& bytes) const {
   return kBeforeAll;
 }
 
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends

@@ -1,21 +1,21 @@
 // After which launch byte ranges of states have their final contents, for a Plan written by hand.
+#include "backends/exec/launch_schedule.h"
+
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/gpu/launch_schedule.h"
-
-namespace runner::backends::gpu {
+namespace runner::backends {
 namespace {
 
 // Slots: 0 is the arena, 1 the batch, 2 state 0 with 16 floats, 3 a scalar, 4 state 1 with 4 floats. Three launches:
 // 0 writes the floats 0 to 8 of state 0 and 4 to 8 of the arena, 1 the floats 8 to 12 of state 0, 2 again the floats
 // 0 to 4. A copy then writes state 1.
-class GpuLaunchScheduleTest : public ::testing::Test {
+class LaunchScheduleTest : public ::testing::Test {
  protected:
-  GpuLaunchScheduleTest() {
+  LaunchScheduleTest() {
     Program& program = plan_.program;
     const ValueId eight = program.input(InputKind::kBatch, "x", {DType::kF32, Shape{8}});
     program.input(InputKind::kState, "w", {DType::kF32, Shape{16}});
@@ -46,7 +46,7 @@ class GpuLaunchScheduleTest : public ::testing::Test {
   LaunchSchedule schedule_{plan_, 4};
 };
 
-TEST_F(GpuLaunchScheduleTest, FindsTheLastLaunchThatWritesARange) {
+TEST_F(LaunchScheduleTest, FindsTheLastLaunchThatWritesARange) {
   EXPECT_EQ(due({{0, {0, 0, 16}}}), "0@2:16 ") << "launch 2 overwrites what launch 0 has written";
   EXPECT_EQ(due({{0, {0, 16, 32}}}), "0@0:16 ");
   EXPECT_EQ(due({{0, {0, 32, 48}}}), "0@1:16 ");
@@ -54,27 +54,27 @@ TEST_F(GpuLaunchScheduleTest, FindsTheLastLaunchThatWritesARange) {
   EXPECT_EQ(due({{0, {0, 28, 36}}}), "0@1:8 ");
 }
 
-TEST_F(GpuLaunchScheduleTest, RangesTouchOnlyIfTheyShareAByte) {
+TEST_F(LaunchScheduleTest, RangesTouchOnlyIfTheyShareAByte) {
   EXPECT_EQ(due({{0, {0, 16, 17}}}), "0@0:1 ");
   EXPECT_EQ(due({{0, {0, 15, 16}}}), "0@2:1 ");
   EXPECT_EQ(due({{0, {0, 48, 64}}}), "0@-1:16 ") << "no launch writes it";
 }
 
-TEST_F(GpuLaunchScheduleTest, CopiesAndWholeSubmissionsAreLast) {
+TEST_F(LaunchScheduleTest, CopiesAndWholeSubmissionsAreLast) {
   EXPECT_EQ(due({{0, {1, 0, 16}}}), "0@3:16 ");
   EXPECT_EQ(due({{0, {-1, 0, 0}}}), "0@3:0 ");
 }
 
-TEST_F(GpuLaunchScheduleTest, ABucketIsDueWithItsLastRange) {
+TEST_F(LaunchScheduleTest, ABucketIsDueWithItsLastRange) {
   EXPECT_EQ(due({{0, {0, 16, 32}}, {0, {0, 32, 48}}}), "0@1:32 ");
   EXPECT_EQ(due({{7, {1, 0, 16}}, {8, {0, 0, 8}}, {9, {0, 16, 32}}, {9, {0, 48, 64}}}), "9@0:32 8@2:8 7@3:16 ");
 }
 
-TEST_F(GpuLaunchScheduleTest, BucketsOfOneLaunchKeepTheirOrder) {
+TEST_F(LaunchScheduleTest, BucketsOfOneLaunchKeepTheirOrder) {
   EXPECT_EQ(due({{5, {0, 24, 32}}, {3, {0, 16, 24}}, {4, {0, 0, 4}}}), "5@0:8 3@0:8 4@2:4 ");
 }
 
-TEST_F(GpuLaunchScheduleTest, FollowsEachRequest) {
+TEST_F(LaunchScheduleTest, FollowsEachRequest) {
   EXPECT_EQ(due({{0, {0, 16, 32}}}), "0@0:16 ");
   EXPECT_EQ(due({{0, {0, 16, 32}}}), "0@0:16 ");
   EXPECT_EQ(due({{0, {0, 32, 48}}}), "0@1:16 ");
@@ -82,4 +82,4 @@ TEST_F(GpuLaunchScheduleTest, FollowsEachRequest) {
 }
 
 }  // namespace
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends

@@ -1,0 +1,155 @@
+// Gradients that hosts reduce during the backward pass: the bits of ranks that share memory, and errors on the way.
+#include "runner/train/engine/overlapped_reducer.h"
+
+#include <algorithm>
+#include <functional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "runner/train/loop/session.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe_reader.h"
+#include "tests/backends/support/memory_network.h"
+#include "tests/backends/support/on_threads.h"
+#include "tests/support/temp_folder.h"
+
+namespace runner::train {
+namespace {
+
+using backends::HostsGroup;
+using backends::ProcessGroup;
+using backends::Signal;
+using backends::testing::errors_on_hosts;
+using backends::testing::on_hosts;
+using backends::testing::on_threads;
+
+// Three buckets: each of the two large layers ends one.
+class OverlappedReducerTest : public ::testing::Test {
+ protected:
+  OverlappedReducerTest() {
+    support::write_text("r.yaml", R"(schema_version: 1
+seed: 3
+num_processes: 3
+threads: 1
+model: {type: mlp, hidden: [1030, 1030, 1030]}
+data:
+  train: {format: synthetic, samples: 61, features: [10], classes: 3}
+  batch_size: 4
+optimizer: {type: adamw, lr: 0.01}
+train: {epochs: 2, clip_grad_norm: 1.0}
+)");
+  }
+
+  static schema::Recipe recipe(std::vector<std::string> overrides = {}) {
+    return schema::read_recipe("r.yaml", overrides).recipe;
+  }
+
+  // Returns all parameters after one and a half epochs of optimizer steps.
+  static std::vector<std::byte> trained(const schema::Recipe& recipe, ProcessGroup& ranks) {
+    Session session(recipe, nullptr, &ranks);
+    session.trainer.allocate();
+    EXPECT_EQ(session.trainer.arrays().overlapped_reducer() != nullptr, ranks.spans_hosts());
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
+    const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
+    for (int64_t step = 0; step < steps; ++step)
+      session.trainer.stepper().run(loader, {.factor = session.schedule.factor(step)});
+    std::vector<std::byte> parameters;
+    ranks.barrier({"trained"});
+    for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i) {
+      if (session.trainer.layout().arrays()[i].role != ArrayRole::kParameters) continue;
+      const std::vector<std::byte> array = session.trainer.arrays().read(static_cast<int32_t>(i));
+      parameters.insert(parameters.end(), array.begin(), array.end());
+    }
+    ranks.barrier({"read"});
+    return parameters;
+  }
+
+ private:
+  const support::TempFolder folder_;
+  const support::CurrentFolder inside_{folder_.path()};
+};
+
+TEST_F(OverlappedReducerTest, GivesTheBitsOfSharedMemory) {
+  struct Variant {
+    const char* what;
+    std::vector<std::string> overrides;
+  };
+  const Variant variants[] = {
+      {"a batch a step", {}},
+      {"batches of a step", {"gradient_accumulation_steps=2"}},
+      {"sums of each batch", {"gradient_accumulation_steps=2", "sync_each_batch=true"}},
+      {"a layer that is frozen", {"model.freeze=[\"2.*\"]"}},
+      {"groups", {"optimizer={type: adamw, lr: 0.01, groups: [{params: [\"*.bias\"], weight_decay: 0}]}"}},
+      {"ranks without a batch", {"data.train.samples=14", "data.even_batches=false"}},
+  };
+  for (const Variant& one : variants) {
+    SCOPED_TRACE(one.what);
+    const schema::Recipe of = recipe(one.overrides);
+    std::vector<std::byte> expected;
+    on_threads(3, [&](backends::SharedMemoryGroup& ranks) {
+      std::vector<std::byte> parameters = trained(of, ranks);
+      if (ranks.rank() == 0) expected = std::move(parameters);
+    });
+    for (const std::vector<int>& hosts : {std::vector{1, 2}, {1, 1, 1}})
+      on_hosts(hosts, [&](HostsGroup& ranks) { EXPECT_TRUE(trained(of, ranks) == expected) << hosts.size(); });
+  }
+}
+
+// Calls `body` on two hosts with a reducer and the gradients that it reduces: those of rank r are all r + 1.
+using Body = std::function<void(HostsGroup& ranks, OverlappedReducer& reducer, const std::vector<float>& gradients)>;
+std::vector<std::string> errors_with_reducer(const schema::Recipe& recipe, const Body& body) {
+  return errors_on_hosts({1, 1}, [&](HostsGroup& ranks) {
+    const Session session(recipe, nullptr, &ranks);
+    const std::span<const nn::FlatBuffer> buffers = session.trainer.model().parameters.buffers();
+    ASSERT_EQ(buffers.size(), 1U);
+    std::vector<float> gradients(static_cast<size_t>(buffers[0].elements), static_cast<float>(ranks.rank() + 1));
+    OverlappedReducer reducer(session.trainer.builder(), {reinterpret_cast<std::byte*>(gradients.data())}, ranks);
+    body(ranks, reducer, gradients);
+  });
+}
+
+void record(const Signal& signal) {
+  static_cast<backends::CalledEvent*>(signal.event)->record();
+}
+
+TEST_F(OverlappedReducerTest, ReducesInOneOrderHoweverBucketsBecomeReady) {
+  const auto errors = errors_with_reducer(recipe({"num_processes=2"}), [](auto& ranks, auto& reducer, auto& gradients) {
+    for (int64_t step = 1; step <= 2; ++step) {
+      const std::span<const Signal> signals = reducer.begin(step);
+      EXPECT_GE(signals.size(), 3U);
+      if (ranks.rank() == 0) std::ranges::for_each(signals, record);
+      if (ranks.rank() == 1) std::ranges::for_each(signals | std::views::reverse, record);
+      reducer.finish();
+      EXPECT_EQ(gradients, std::vector<float>(gradients.size(), step == 1 ? 3.0f : 6.0f));
+    }
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2, "no error"));
+}
+
+// Rank 0 fails when one of its buckets is ready. Rank 1 gets its reason.
+TEST_F(OverlappedReducerTest, AbandonsABackwardPassThatFails) {
+  const auto errors = errors_with_reducer(recipe({"num_processes=2"}), [](auto& ranks, auto& reducer, auto&) {
+    try {
+      const OverlappedReducer::Scope scope(&reducer);
+      const std::span<const Signal> signals = reducer.begin(1);
+      record(signals[0]);
+      if (ranks.rank() == 0) throw Error(ErrorKind::kRun, "out of luck");
+      std::ranges::for_each(signals.subspan(1), record);
+      reducer.finish();
+    } catch (const Error& error) {
+      EXPECT_FALSE(reducer.has_begun());
+      if (ranks.rank() == 0) ranks.fail(error.what(), {});
+      throw;
+    }
+  });
+  EXPECT_EQ(errors[0], "out of luck");
+  EXPECT_NE(errors[1].find("out of luck"), std::string::npos) << errors[1];
+}
+
+}  // namespace
+}  // namespace runner::train
