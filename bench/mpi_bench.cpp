@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 
 #include "backends/dist/hosts_group.h"
 #include "backends/dist/mpi/mpi_network.h"
+#include "backends/runtime/arena.h"
 
 namespace {
 
@@ -83,13 +85,15 @@ int main(int argc, char** argv) {
     const std::unique_ptr<SharedMemory> common = shared(messages);
     SharedMemoryGroup memory(*common, network.rank(), size, options);
     for (size_t bytes = 1024; bytes <= size_t{64} << 20; bytes *= 4) {
-      std::vector<float> values(bytes / sizeof(float));
+      const auto arena = std::make_shared<Arena>(bytes);
+      const std::span values(reinterpret_cast<float*>(arena->data()), bytes / sizeof(float));
+      messages.use_in_place({arena, arena->data()}, bytes);
       const TensorType type{DType::kF32, Shape{std::ssize(values)}};
       const int calls = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 1, 1000));
       std::vector<double> by_memory, by_messages, by_library;
       for (int round = 0; round < rounds; ++round) {
         const auto reduce = [&](ProcessGroup& ranks) {
-          ranks.all_reduce(type, std::as_writable_bytes(std::span(values)), Reduction::kSum, {"values"});
+          ranks.all_reduce(type, std::as_writable_bytes(values), Reduction::kSum, {"values"});
         };
         by_memory.push_back(time_of(messages, calls, [&] { reduce(memory); }));
         by_messages.push_back(time_of(messages, calls, [&] { reduce(messages); }));

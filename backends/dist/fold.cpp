@@ -30,10 +30,15 @@ T combine(T before, T value) {
 
 template <Reduction reduction, class T>
 void fold_block(std::span<const std::byte* const> sources, size_t first, size_t count, T* target) {
-  std::memcpy(target, sources[0] + first * sizeof(T), count * sizeof(T));
-  for (const std::byte* const bytes : sources.subspan(1)) {
-    const T* const source = reinterpret_cast<const T*>(bytes) + first;
-    for (size_t i = 0; i < count; ++i) target[i] = combine<reduction>(target[i], source[i]);
+  const auto from = [&](size_t source) { return reinterpret_cast<const T*>(sources[source]) + first; };
+  if (sources.size() == 1) {
+    std::memmove(target, from(0), count * sizeof(T));
+    return;
+  }
+  const T* before = from(0);
+  for (size_t s = 1; s < sources.size(); ++s, before = target) {
+    const T* const value = from(s);
+    for (size_t i = 0; i < count; ++i) target[i] = combine<reduction>(before[i], value[i]);
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace runner::backends {
 
-// Writes the fold of `sources`, each of `bytes` bytes, to `target`, which must not be one of them. `dtype`: a type for
-// which is_reduced(). Integers wrap around.
+// Writes the fold of `sources`, each of `bytes` bytes, to `target`, which may be one of the first two. `dtype`: a type
+// for which is_reduced(). Integers wrap around.
 void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> sources, size_t bytes, std::byte* target);
 
 }  // namespace runner::backends

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -24,7 +25,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Bytes of all ranks that are exchanged at a time. Up to kMaxFolded, every rank folds all values itself.
-constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{16} << 10;
+constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{128} << 10;
+// First bytes of a host's values, which travel with its header. Libraries send such messages without asking first.
+constexpr size_t kCarried = size_t{3} << 10;
 // Bytes of a piece of a large reduction, and how many pieces are on their way. Other numbers have not been tried.
 constexpr size_t kPiece = size_t{64} << 10, kPieces = 16;
 // Extra time before these waits give up, so that the host of the late rank times out first and names it.
@@ -64,10 +67,16 @@ std::span<std::byte> bytes_of(T& value) {
 
 }  // namespace
 
-// First message of a leader in each call.
+// First message of a leader in each call. It carries the first values of the host.
 struct HostsGroup::Header {
   CallRecord record;
   bool flag = false;
+  std::byte values[kCarried];
+
+  // The bytes to send with `count` bytes of values.
+  std::span<const std::byte> message(size_t count) const {
+    return std::as_bytes(std::span(this, 1)).first(offsetof(Header, values) + count);
+  }
 };
 
 // Another host and the messages of an exchange with it.
@@ -132,6 +141,21 @@ HostsGroup::~HostsGroup() {
     for (Network::Request* request : {&peer.header, &peer.values}) network_.cancel(*request);
   network_.keep(messages_);
   network_.keep(memory_);
+  for (InPlace& used : in_place_) network_.keep(std::move(used.memory));
+}
+
+void HostsGroup::use_in_place(std::shared_ptr<std::byte> memory, size_t bytes) {
+  std::erase_if(in_place_, [](const InPlace& used) { return used.memory.use_count() == 1; });
+  in_place_.push_back({std::move(memory), bytes});
+}
+
+// Only a host of one rank: the others are added up in shared memory.
+bool HostsGroup::is_in_place(std::span<const std::byte> values, std::span<const std::byte> wanted) const {
+  if (here().count > 1 || values.data() != wanted.data() || values.size() != wanted.size()) return false;
+  return std::ranges::any_of(in_place_, [&](const InPlace& used) {
+    const std::byte* const first = used.memory.get();
+    return first <= values.data() && values.data() + values.size() <= first + used.bytes;
+  });
 }
 
 // ---- failures ------------------------------------------------------------------------------------------------------
@@ -277,20 +301,25 @@ bool HostsGroup::exchange_between_hosts(const CallRecord& record, bool flag, std
     return all.subspan(from, offsets_[static_cast<size_t>(host.first + host.count)] - from);
   };
   std::vector<Header>& headers = messages_->headers;
-  headers[here_] = {record, flag};
+  const auto carried = [](std::span<std::byte> values) { return values.first(std::min(values.size(), kCarried)); };
+  const auto rest = [](std::span<std::byte> values) { return values.subspan(std::min(values.size(), kCarried)); };
+  const std::span<std::byte> ours = values_of(here());
+  headers[here_].record = record;
+  headers[here_].flag = flag;
+  std::ranges::copy(carried(ours), headers[here_].values);
   for (Peer& peer : messages_->peers) {
     const int leader = hosts_[peer.host].first;
     peer.header = network_.receive(leader, Network::Channel::kCall, bytes_of(headers[peer.host]));
-    peer.sent_header = network_.send(leader, Network::Channel::kCall, bytes_of(headers[here_]));
+    peer.sent_header = network_.send(leader, Network::Channel::kCall, headers[here_].message(carried(ours).size()));
+    if (!rest(ours).empty()) peer.sent_values = network_.send(leader, Network::Channel::kValues, rest(ours));
   }
   for (Peer& peer : messages_->peers) wait(peer.header, peer.host, record);
   check_calls(record);
-  const std::span<std::byte> ours = values_of(here());
   for (Peer& peer : messages_->peers) {
-    const int leader = hosts_[peer.host].first;
     const std::span<std::byte> theirs = values_of(hosts_[peer.host]);
-    if (!theirs.empty()) peer.values = network_.receive(leader, Network::Channel::kValues, theirs);
-    if (!ours.empty()) peer.sent_values = network_.send(leader, Network::Channel::kValues, ours);
+    std::ranges::copy_n(headers[peer.host].values, std::ssize(carried(theirs)), theirs.begin());
+    if (!rest(theirs).empty())
+      peer.values = network_.receive(hosts_[peer.host].first, Network::Channel::kValues, rest(theirs));
   }
   for (Peer& peer : messages_->peers)
     for (Network::Request* request : {&peer.values, &peer.sent_header, &peer.sent_values})
@@ -379,8 +408,10 @@ std::vector<std::string> HostsGroup::gather_objects(std::string_view mine, const
 // The pieces of a large reduction on their way through the hosts. Only the leader has messages.
 class HostsGroup::Chain {
  public:
-  Chain(HostsGroup& group, const CallRecord& record, size_t bytes)
-      : group_(group), record_(record), bytes_(bytes), pieces_((bytes + kPiece - 1) / kPiece) {
+  // `in_place`: memory of all pieces, for a host of one rank that reduces its values in place; otherwise null, and the
+  // ranks of the host share memory of some pieces.
+  Chain(HostsGroup& group, const CallRecord& record, size_t bytes, std::byte* in_place)
+      : group_(group), record_(record), bytes_(bytes), pieces_((bytes + kPiece - 1) / kPiece), in_place_(in_place) {
     for (size_t piece = 0; piece < kPieces; ++piece) expect_sum_before(piece);
   }
   // Only after an error: the memory of the messages is not used again.
@@ -403,35 +434,45 @@ class HostsGroup::Chain {
     group_.wait(sent_sums_[piece % kPieces], receiver_of_sums(), record_);
     group_.wait(sent_totals_[piece % kPieces], previous(), record_);
   }
-  // Call when all ranks have taken their totals of the piece that had the same place.
-  void expect_total(size_t piece) {
+  // Call when all ranks have taken their totals of the pieces that had the places of those up to `piece`.
+  void expect_totals(size_t piece) {
     if (!leads() || is_last()) return;
-    totals_[piece % kPieces] =
-        receive(next(), Network::Channel::kTowardsFirst, {group_.area_.totals[piece % kPieces], bytes_of(piece)});
+    for (; expected_ <= piece && expected_ < pieces_; ++expected_) {
+      // The total replaces the sum, which must have left.
+      if (in_place_ != nullptr && !group_.network_.is_done(sent_sums_[expected_ % kPieces])) return;
+      expect_total();
+    }
   }
   // Call when the ranks have added up a piece.
   void pass_on(size_t piece) {
     if (!leads() || group_.hosts_.size() == 1) return;
     const auto channel = is_last() ? Network::Channel::kTowardsFirst : Network::Channel::kTowardsLast;
-    sent_sums_[piece % kPieces] =
-        send(receiver_of_sums(), channel, {group_.area_.sums[piece % kPieces], bytes_of(piece)});
+    sent_sums_[piece % kPieces] = send(receiver_of_sums(), channel, {sum(piece), bytes_of(piece)});
     expect_sum_before(piece + kPieces);
   }
   // Waits for the total of a piece and passes it on.
   void take_total(size_t piece) {
     if (!leads() || is_last()) return;
+    for (; expected_ <= piece; ++expected_) {
+      group_.wait(sent_sums_[expected_ % kPieces], next(), record_);
+      expect_total();
+    }
     group_.wait(totals_[piece % kPieces], next(), record_);
     if (!is_first())
       sent_totals_[piece % kPieces] =
-          send(previous(), Network::Channel::kTowardsFirst, {group_.area_.totals[piece % kPieces], bytes_of(piece)});
+          send(previous(), Network::Channel::kTowardsFirst, {total(piece), bytes_of(piece)});
   }
   void finish() {
     if (!leads()) return;
     for (Network::Request& request : sent_sums_) group_.wait(request, receiver_of_sums(), record_);
     for (Network::Request& request : sent_totals_) group_.wait(request, previous(), record_);
   }
-  const std::byte* total(size_t piece) const {
-    return is_last() ? group_.area_.sums[piece % kPieces] : group_.area_.totals[piece % kPieces];
+  // Where the sum of the hosts up to this one is, and the total of all hosts.
+  std::byte* sum(size_t piece) const {
+    return in_place_ != nullptr ? in_place_ + piece * kPiece : group_.area_.sums[piece % kPieces];
+  }
+  std::byte* total(size_t piece) const {
+    return in_place_ != nullptr || is_last() ? sum(piece) : group_.area_.totals[piece % kPieces];
   }
 
  private:
@@ -441,6 +482,10 @@ class HostsGroup::Chain {
   size_t next() const { return group_.here_ + 1; }
   size_t previous() const { return group_.here_ - 1; }
   size_t receiver_of_sums() const { return is_last() ? previous() : next(); }
+  void expect_total() {
+    totals_[expected_ % kPieces] =
+        receive(next(), Network::Channel::kTowardsFirst, {total(expected_), bytes_of(expected_)});
+  }
   void expect_sum_before(size_t piece) {
     if (!leads() || is_first() || piece >= pieces_) return;
     before_[piece % kPieces] =
@@ -456,8 +501,43 @@ class HostsGroup::Chain {
   HostsGroup& group_;
   const CallRecord& record_;
   const size_t bytes_, pieces_;
+  std::byte* const in_place_;
+  size_t expected_ = 0;  // pieces whose totals are expected
   Requests before_{}, totals_{}, sent_sums_{}, sent_totals_{};
 };
+
+// Two hosts of one rank each give each other all values, in pieces: each folds them itself, so nothing travels back.
+void HostsGroup::swap_and_fold(const CallRecord& record, std::span<std::byte> values) {
+  constexpr size_t kPlaces = 4;  // larger pieces than those of a chain, which has more hosts to keep busy
+  constexpr size_t kLargest = sizeof area_.before / kPlaces;
+  const size_t bytes = std::clamp(round_up(values.size() / kPlaces, kPiece), kPiece, kLargest);
+  const size_t other = 1 - here_, pieces = (values.size() + bytes - 1) / bytes;
+  const int peer = hosts_[other].first;
+  std::array<Network::Request, kPlaces> received{}, sent{};
+  const auto part = [&](size_t piece) {
+    return values.subspan(piece * bytes, std::min(bytes, values.size() - piece * bytes));
+  };
+  const auto theirs = [&](size_t piece) { return area_.before[0] + piece % kPlaces * kLargest; };
+  const auto start = [&](size_t piece) {
+    received[piece % kPlaces] =
+        network_.receive(peer, Network::Channel::kTowardsLast, {theirs(piece), part(piece).size()});
+    sent[piece % kPlaces] = network_.send(peer, Network::Channel::kTowardsLast, part(piece));
+  };
+  try {
+    for (size_t piece = 0; piece < std::min(kPlaces, pieces); ++piece) start(piece);
+    for (size_t piece = 0; piece < pieces; ++piece) {
+      wait(received[piece % kPlaces], other, record);
+      wait(sent[piece % kPlaces], other, record);
+      const std::byte *const mine = part(piece).data(), *const by_rank[] = {here_ == 0 ? mine : theirs(piece),
+                                                                            here_ == 0 ? theirs(piece) : mine};
+      fold(record.type.dtype, record.reduction, by_rank, part(piece).size(), part(piece).data());
+      if (piece + kPlaces < pieces) start(piece + kPlaces);
+    }
+  } catch (const Error&) {
+    for (Network::Request& request : received) network_.cancel(request);
+    throw;
+  }
+}
 
 // Folds `values` of all ranks and writes the bytes from `first` on of the result to `wanted`.
 void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
@@ -472,7 +552,9 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
     return fold(record.type.dtype, record.reduction, sources, wanted.size(), wanted.data());
   }
   exchange_flags(record, false);
-  Chain chain(*this, record, values.size());
+  const bool in_place = is_in_place(values, wanted);
+  if (in_place && hosts_.size() == 2 && size() == 2) return swap_and_fold(record, wanted);
+  Chain chain(*this, record, values.size(), in_place ? wanted.data() : nullptr);
   const auto stage = [&](size_t piece) {
     if (here().count > 1)
       std::memcpy(area_.staged(local_.rank()), values.data() + piece * kPiece, chain.bytes_of(piece));
@@ -480,14 +562,15 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
   const auto add_up = [&](size_t piece) {
     constexpr size_t kLine = 64;
     const auto [begin, end] = part_of(chain.bytes_of(piece), local_.rank(), local_.size(), kLine);
-    if (begin >= end) return;
+    if (begin >= end || (in_place && chain.is_first())) return;
     sources.clear();
     if (!chain.is_first()) sources.push_back(area_.before[piece % kPieces] + begin);
     for (int rank = 0; rank < here().count; ++rank)
       sources.push_back(here().count == 1 ? values.data() + piece * kPiece + begin : area_.staged(rank) + begin);
-    fold(record.type.dtype, record.reduction, sources, end - begin, area_.sums[piece % kPieces] + begin);
+    fold(record.type.dtype, record.reduction, sources, end - begin, chain.sum(piece) + begin);
   };
   const auto take = [&](size_t piece) {
+    if (in_place) return;
     const size_t offset = piece * kPiece;
     const size_t from = std::max(offset, first);
     const size_t to = std::min(offset + chain.bytes_of(piece), first + wanted.size());
@@ -499,11 +582,12 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
       stage(at);
       chain.begin(at);
       call_barrier(record, false, kGraceForLeader);
-      chain.expect_total(at);
+      if (!in_place) chain.expect_totals(at);
       add_up(at);
       call_barrier(record, false);
       chain.pass_on(at);
     }
+    if (in_place) chain.expect_totals(at);
     if (at < delay) continue;
     chain.take_total(at - delay);
     if (!chain.is_last()) call_barrier(record, false, kGraceForLeader);

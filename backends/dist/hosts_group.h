@@ -50,6 +50,7 @@ class HostsGroup final : public FoldingGroup {
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
+  void use_in_place(std::shared_ptr<std::byte> memory, size_t bytes) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
   bool has_failed() const override;
   void throw_failure() const override;
@@ -61,6 +62,10 @@ class HostsGroup final : public FoldingGroup {
   struct FailureMessage;
   struct Messages;
   class Chain;
+  struct InPlace {
+    std::shared_ptr<std::byte> memory;
+    size_t bytes;
+  };
 
   bool is_leader() const { return rank() == here().first; }
   const RankHost& here() const { return hosts_[here_]; }
@@ -73,8 +78,10 @@ class HostsGroup final : public FoldingGroup {
   void publish();
   void wait_for_leader();
   std::span<const std::byte> received_from(int rank) const;
+  bool is_in_place(std::span<const std::byte> values, std::span<const std::byte> wanted) const;
   void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
                 std::span<std::byte> wanted) override;
+  void swap_and_fold(const CallRecord& record, std::span<std::byte> values);
   void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
               std::span<std::byte* const> targets);
   void wait(Network::Request& request, size_t host, const CallRecord& record);
@@ -91,6 +98,7 @@ class HostsGroup final : public FoldingGroup {
   Area& area_;
   int side_ = 0;                              // which half of the exchanged values is in use
   uint64_t published_ = 0;                    // what this rank expects in the area
+  std::vector<InPlace> in_place_;             // see use_in_place()
   std::vector<size_t> offsets_;               // of the ranks' values in the exchange in progress, and their end
   const std::shared_ptr<Messages> messages_;  // outlives this object, as memory_ does
 

@@ -67,6 +67,10 @@ class ProcessGroup {
   // Throws Error(kRun) if memory is exhausted.
   virtual std::shared_ptr<std::byte> symmetric_alloc(const TensorType&, Pages, const Site&) { return nullptr; }
 
+  // Lets reductions of values in this memory send and receive them where they are. A transport may ignore it. The group
+  // keeps the memory while messages may be in flight.
+  virtual void use_in_place(std::shared_ptr<std::byte> /*memory*/, size_t /*bytes*/) {}
+
   // Declares this rank failed because of `reason`, at `where` if known. Other ranks throw Error(kRun) with both in
   // their current or next collective.
   virtual void fail(std::string_view reason, const SourceMark& where) noexcept = 0;

@@ -3,11 +3,15 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <memory>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/runtime/arena.h"
 #include "tests/backends/support/memory_network.h"
 
 namespace runner::backends {
@@ -37,6 +41,48 @@ TEST(HostsGroup, SumsFromLeftToRightHoweverRanksAreDivided) {
     });
 }
 
+// Floats that hosts may send and receive where they are, unless `stays` is false.
+class Values {
+ public:
+  Values(HostsGroup& ranks, size_t count, bool stays) : memory_(std::make_shared<Arena>(count * sizeof(float))) {
+    if (stays) ranks.use_in_place({memory_, memory_->data()}, memory_->bytes());
+  }
+
+  std::span<float> floats() const {
+    return {reinterpret_cast<float*>(memory_->data()), memory_->bytes() / sizeof(float)};
+  }
+  void reduce(HostsGroup& ranks) const {
+    ranks.all_reduce({DType::kF32, Shape{std::ssize(floats())}}, std::as_writable_bytes(floats()), Reduction::kSum,
+                     {"x"});
+  }
+
+ private:
+  const std::shared_ptr<Arena> memory_;
+};
+
+float value_of(int rank, size_t i) {
+  return std::ldexp(static_cast<float>((i * 37 + static_cast<size_t>(rank) * 11) % 101) - 50.0f, (rank * 13) % 20);
+}
+
+// Sizes with one and several pieces, complete and not.
+TEST(HostsGroup, SumsOfAnySizeAreLeftFoldsInPlaceOrNot) {
+  for (const std::vector<int>& counts : {std::vector{1, 1}, {2, 1}, {1, 2}, {1, 1, 1}, {1, 2, 1}})
+    for (const size_t count : {3U, 700U, 5'000U, 16'384U, 40'001U, 1'300'007U})
+      for (const bool stays : {false, true})
+        on_hosts(counts, [&](HostsGroup& ranks) {
+          const Values values(ranks, count, stays);
+          for (size_t i = 0; i < count; ++i) values.floats()[i] = value_of(ranks.rank(), i);
+          values.reduce(ranks);
+          size_t wrong = 0;
+          for (size_t i = 0; i < count; ++i) {
+            float sum = value_of(0, i);
+            for (int rank = 1; rank < ranks.size(); ++rank) sum += value_of(rank, i);
+            wrong += values.floats()[i] != sum ? 1 : 0;
+          }
+          EXPECT_EQ(wrong, 0U) << count << " floats, " << counts.size() << " hosts" << (stays ? ", in place" : "");
+        });
+}
+
 TEST(HostsGroup, PassesOnAFailureToAllHosts) {
   const std::vector<std::string> errors = errors_on_hosts({2, 1, 2}, [](HostsGroup& ranks) {
     if (ranks.rank() == 3) {
@@ -50,8 +96,8 @@ TEST(HostsGroup, PassesOnAFailureToAllHosts) {
 
 // Rank 2 fails while messages of the others are on their way to it, after any number of them.
 TEST(HostsGroup, EndsAReductionWhoseMessagesAreOnTheirWay) {
-  for (const auto& counts : {std::vector{1, 1, 1}, {1, 1, 2}, {2, 1, 1}}) {
-    const int rank_that_fails = counts[0] == 2 ? 3 : 2;
+  for (const auto& counts : {std::vector{1, 1}, {1, 1, 1}, {1, 1, 2}, {2, 1, 1}}) {
+    const int rank_that_fails = counts[0] == 2 ? 3 : static_cast<int>(counts.size()) - 1;
     for (const int delay_us : {0, 300, 1000}) {
       const std::vector<std::string> errors = errors_on_hosts(counts, [&](HostsGroup& ranks) {
         std::jthread failing;
@@ -60,10 +106,8 @@ TEST(HostsGroup, EndsAReductionWhoseMessagesAreOnTheirWay) {
             std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
             ranks.fail("no more", {});
           });
-        std::vector<float> values(2'000'000);
-        for (;;)
-          ranks.all_reduce({DType::kF32, Shape{std::ssize(values)}}, std::as_writable_bytes(std::span(values)),
-                           Reduction::kSum, {"x"});
+        const Values values(ranks, 2'000'000, /*stays=*/delay_us != 300);
+        for (;;) values.reduce(ranks);
       });
       expect_each_contains(errors, "no more");
     }

@@ -126,6 +126,7 @@ std::shared_ptr<backends::Buffer> DeviceArrays::allocated(const DeviceArray& arr
   std::shared_ptr<std::byte> memory = backends::zeroed_memory(bytes);
   gradients_in_host_memory_.resize(parameters_.buffers().size());
   gradients_in_host_memory_[static_cast<size_t>(array.buffer)] = memory.get();
+  ranks_->use_in_place(memory, bytes);
   return device_.wrap(std::move(memory), bytes);
 }
 
