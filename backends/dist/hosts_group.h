@@ -3,8 +3,9 @@
 // The ranks of a host follow each other, and its first rank is its leader, which alone sends values. Small values go
 // from each host to each other host, and every rank folds them. Large ones go through the hosts in order: each adds its
 // ranks to the sum of those before it and passes it on; the last host has the sum, which returns the same way. Several
-// pieces are on their way at the same time, so both directions of a connection are busy. A reduction is the left fold
-// over all ranks, as in one shared memory, so the bits do not depend on how ranks are divided among hosts.
+// pieces are on their way at the same time, so both directions of a connection are busy. Two hosts of one rank each
+// give each other all values instead. A reduction is the left fold over all ranks, as in one shared memory, so the bits
+// do not depend on how ranks are divided among hosts.
 #pragma once
 
 #include <atomic>
@@ -45,6 +46,7 @@ class HostsGroup final : public FoldingGroup {
   std::string name() const override { return local_.name_of(local_.rank()); }
   bool spans_hosts() const override { return hosts_.size() > 1; }
   int cores() const override { return local_.cores(); }
+  ProcessGroup* host_ranks() override { return &local_; }
   bool any(bool mine, const Site& site) override;
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override;

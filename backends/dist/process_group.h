@@ -57,6 +57,8 @@ class ProcessGroup {
   // Returns the strings of all ranks, of any lengths.
   virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
 
+  // The ranks of this host, which have symmetric memory; null if there is none.
+  virtual ProcessGroup* host_ranks() { return has_symmetric_memory() ? this : nullptr; }
   // Memory that all ranks can address, a fast path that a transport may lack.
   virtual bool has_symmetric_memory() const { return false; }
   // When pages of symmetric memory are committed. For memory that may never be written, use kOnTouch, and call

@@ -54,6 +54,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
     Session session(recipe, nullptr, &ranks);
     session.trainer.allocate();
     EXPECT_EQ(session.trainer.arrays().overlapped_reducer() != nullptr, ranks.spans_hosts());
+    EXPECT_EQ(session.trainer.arrays().are_shared(), ranks.host_ranks()->size() > 1);
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
     for (int64_t step = 0; step < steps; ++step)
@@ -85,6 +86,8 @@ TEST_F(OverlappedReducerTest, GivesTheBitsOfSharedMemory) {
       {"sums of each batch", {"gradient_accumulation_steps=2", "sync_each_batch=true"}},
       {"a layer that is frozen", {"model.freeze=[\"2.*\"]"}},
       {"groups", {"optimizer={type: adamw, lr: 0.01, groups: [{params: [\"*.bias\"], weight_decay: 0}]}"}},
+      {"averages of the weights", {"train.ema.decay=0.9"}},
+      {"sgd", {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}", "train.clip_grad_value=0.01"}},
       {"ranks without a batch", {"data.train.samples=14", "data.even_batches=false"}},
   };
   for (const Variant& one : variants) {
@@ -95,7 +98,7 @@ TEST_F(OverlappedReducerTest, GivesTheBitsOfSharedMemory) {
       std::vector<std::byte> parameters = trained(of, ranks);
       if (ranks.rank() == 0) expected = std::move(parameters);
     });
-    for (const std::vector<int>& hosts : {std::vector{1, 2}, {1, 1, 1}})
+    for (const std::vector<int>& hosts : {std::vector{1, 2}, {2, 1}, {1, 1, 1}})
       on_hosts(hosts, [&](HostsGroup& ranks) { EXPECT_TRUE(trained(of, ranks) == expected) << hosts.size(); });
   }
 }

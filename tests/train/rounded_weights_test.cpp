@@ -40,7 +40,7 @@ class RoundingRank {
   RoundingRank(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
       : steps_(recipe),
         shard_(steps_.shard(ranks.rank(), ranks.size())),
-        arrays_(share_arrays(layout(), shard_, *device_, ranks, /*has_rows=*/true)),
+        arrays_(share_arrays(layout(), shard_, *device_, ranks, SumSource::kRows)),
         states_(pointers()),
         rounded_(layout(), shard_, *device_, ranks, states_) {}
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backends/dist/fold.h"
-#include "backends/exec/host_execution.h"
 #include "backends/runtime/available_memory.h"
 #include "runner/model/model_def.h"
 #include "runner/train/step/device_rules.h"
@@ -55,7 +54,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       weights_(initial_weights(builder.recipe().model, parameters_, builder.encoding())),
       gradients_(parameters_.buffers().size()) {
   device.describe_arrays(layout_.descriptions());
-  if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
+  if (together) share_updates();
   const bool has_rows = together && sum_source() == SumSource::kRows;
   if (has_rows && may_factor_gradients(builder.recipe(), builder)) factored_.emplace(builder, device, *ranks);
   if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe()))
@@ -63,11 +62,22 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
   if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shard_, device, *ranks);
 }
 
+// Ranks that share memory update one copy of the weights together. Ranks that reduce first need no gradients of others,
+// so each host has such a copy.
+void DeviceArrays::share_updates() {
+  backends::ProcessGroup* const host = ranks_->host_ranks();
+  const bool reduces_first = sum_source() == SumSource::kReduced;
+  if (reduces_first ? host != nullptr && host->size() > 1 : ranks_->has_symmetric_memory()) sharing_ranks_ = host;
+  const backends::ProcessGroup* const together = reduces_first ? sharing_ranks_ : ranks_;
+  const int rank = together != nullptr ? together->rank() : 0, size = together != nullptr ? together->size() : 1;
+  shard_.emplace(parameters_, builder_.optimizers(), builder_.recipe().comm, rank, size);
+}
+
 void DeviceArrays::allocate(FirstWeights weights, const std::function<void()>& halt) {
   check_machine_memory(/*temporary=*/0);
   if (are_shared()) {
     announce();
-    SharedArrays shared = share_arrays(layout_, *shard_, device_, *ranks_, sum_source() == SumSource::kRows);
+    SharedArrays shared = share_arrays(layout_, *shard_, device_, *sharing_ranks_, sum_source());
     if (reducer_) reducer_->allocate(shared);
     arrays_ = std::move(shared.arrays);
     reduction_arrays_ = std::move(shared.reduction);
@@ -76,8 +86,8 @@ void DeviceArrays::allocate(FirstWeights weights, const std::function<void()>& h
     if (sum_source() == SumSource::kFoldedRows) allocate_sums();
   } else {
     allocate_added();
-    if (reduces_between_hosts()) overlapped_.emplace(builder_, gradients_in_host_memory_, *ranks_);
   }
+  if (reduces_between_hosts()) overlapped_.emplace(builder_, gradients_of_rank(), *ranks_);
   for (const DeviceArray& array : layout_.arrays())  // for the device model only
     if (buckets_ && array.role == ArrayRole::kGradients)
       buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
@@ -86,7 +96,7 @@ void DeviceArrays::allocate(FirstWeights weights, const std::function<void()>& h
   write_initial_values();
   if (weights == FirstWeights::kInitial) write_initial_weights(halt);
   write_initial_qs();
-  if (are_shared()) ranks_->barrier({"initial weights", 1});
+  if (are_shared()) sharing_ranks_->barrier({"initial weights", 1});
 }
 
 void DeviceArrays::allocate_sums() {
@@ -120,14 +130,24 @@ void DeviceArrays::allocate_added() {
   states_ = pointers_to(arrays_);
 }
 
+// Gradients of a host with one rank travel from where they are.
 std::shared_ptr<backends::Buffer> DeviceArrays::allocated(const DeviceArray& array) {
   const size_t bytes = array.type.bytes();
   if (array.role != ArrayRole::kGradients || !reduces_between_hosts()) return device_.allocate(bytes, array.name);
-  std::shared_ptr<std::byte> memory = backends::zeroed_memory(bytes);
-  gradients_in_host_memory_.resize(parameters_.buffers().size());
-  gradients_in_host_memory_[static_cast<size_t>(array.buffer)] = memory.get();
+  const auto arena = std::make_shared<backends::Arena>(bytes);
+  const std::shared_ptr<std::byte> memory(arena, arena->data());
+  rows_.resize(layout_.arrays().size());
+  rows_[arrays_.size()] = {memory, 0};
   ranks_->use_in_place(memory, bytes);
-  return device_.wrap(std::move(memory), bytes);
+  return device_.wrap(memory, bytes);
+}
+
+OverlappedReducer::Gradients DeviceArrays::gradients_of_rank() const {
+  OverlappedReducer::Gradients gradients(parameters_.buffers().size());
+  for (size_t i = 0; i < rows_.size(); ++i)
+    if (const DeviceArray& array = layout_.arrays()[i]; array.role == ArrayRole::kGradients)
+      gradients[static_cast<size_t>(array.buffer)] = rows_[i].of(are_shared() ? sharing_ranks_->rank() : 0).get();
+  return gradients;
 }
 
 // ---- initial contents ----------------------------------------------------------------------------------------------
@@ -187,11 +207,11 @@ void DeviceArrays::write_initial_qs() {
 
 // ---- contents ------------------------------------------------------------------------------------------------------
 
-// Rank 0 writes what ranks share and what must count only once.
+// The first rank writes what ranks share; rank 0 writes what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
   const bool logged = array.role == ArrayRole::kSum && array.index == kLoggedSum;
   const bool with_rank_0 = are_shared() ? array.is_common() : trains_locally(builder_.recipe(), ranks_) && logged;
-  return !with_rank_0 || ranks_->rank() == 0;
+  return !with_rank_0 || (are_shared() ? sharing_ranks_ : ranks_)->rank() == 0;
 }
 
 std::vector<std::byte> DeviceArrays::read(int32_t array) const {
@@ -214,12 +234,12 @@ void DeviceArrays::write_bytes(int32_t array, size_t offset, std::span<const std
 }
 
 void DeviceArrays::write_weights(const nn::InitialWeights& weights, const backends::Site& site) {
-  if (are_shared()) ranks_->barrier(site);  // other ranks may still compute with the old weights
+  if (are_shared()) sharing_ranks_->barrier(site);  // other ranks may still compute with the old weights
   write_parameters([&](const nn::Parameter& parameter, std::span<float> values, int64_t begin) {
     weights.read(parameter, values, begin);
   });
   write_buffers(weights);
-  if (are_shared()) ranks_->barrier(site);
+  if (are_shared()) sharing_ranks_->barrier(site);
 }
 
 void DeviceArrays::share_buffers(const backends::Site& site) {
@@ -285,7 +305,7 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool writes_fact
 }
 
 std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource source, bool reads_factored) {
-  if (updates_all(source)) return states_;
+  if (source == SumSource::kAllReduce || !are_shared()) return states_;
   joined_states_ = reduction_states_;
   if (reads_factored)
     for (const auto& factored : factored_->of_all_ranks()) joined_states_.push_back(factored.get());
@@ -327,9 +347,10 @@ const FactoredLayout* DeviceArrays::begin_batch(int64_t largest, bool may_factor
 }
 
 void DeviceArrays::take_gradients() {
-  if (std::exchange(has_taken_gradients_, true)) return;
+  if (!are_shared() || std::exchange(has_taken_gradients_, true)) return;
   for (size_t i = 0; i < rows_.size(); ++i)
-    if (layout_.arrays()[i].role == ArrayRole::kGradients) take_rows(rows_[i], layout_.arrays()[i].name, *ranks_);
+    if (layout_.arrays()[i].role == ArrayRole::kGradients)
+      take_rows(rows_[i], layout_.arrays()[i].name, *sharing_ranks_);
 }
 
 void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
@@ -396,8 +417,9 @@ std::optional<int64_t> DeviceArrays::memory_left() const {
 }
 
 void DeviceArrays::check_machine_memory(int64_t temporary) const {
-  if (ranks_ != nullptr && ranks_->rank() > 0) return;
-  const int64_t processes = ranks_ != nullptr ? ranks_->size() : 1;
+  backends::ProcessGroup* const host = ranks_ != nullptr ? ranks_->host_ranks() : nullptr;
+  if (host != nullptr && host->rank() > 0) return;
+  const int64_t processes = host != nullptr ? host->size() : 1;
   MemoryUse use = memory();
   const int64_t taken = arrays_.empty() ? 0 : use.total_of(processes);
   use.activations += temporary;

@@ -1,8 +1,8 @@
 // The arrays of a DeviceLayout on a device, as one rank sees them: weights, optimizer slots, gradients, sums.
 //
-// Ranks that update together share one copy of weights and slots (shard.h). Rank 0 writes it from the host; the others
-// may read it after the next barrier. Gradients and sums belong to each rank. Reads and writes take place after
-// everything that was submitted to the device before. Not thread-safe.
+// Ranks of a host that update together share one copy of weights and slots (shard.h). The first of them writes it from
+// the host; the others may read it after the next barrier. Gradients and sums belong to each rank. Reads and writes
+// take place after everything that was submitted to the device before. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -51,10 +51,11 @@ class DeviceArrays {
   void allocate_added();
 
   const DeviceLayout& layout() const { return layout_; }
-  // This rank's shard, if the ranks update weights together. Without symmetric memory it updates all of its own copy.
+  // This rank's shard, if the ranks update weights together: of the copy of its host. With SumSource::kAllReduce it
+  // updates all of its own copy.
   const std::optional<Shard>& shard() const { return shard_; }
-  // Whether the ranks share one copy of weights and slots.
-  bool are_shared() const { return shard_ && ranks_ != nullptr && ranks_->has_symmetric_memory(); }
+  // Whether the ranks of this host share one copy of weights and slots.
+  bool are_shared() const { return sharing_ranks_ != nullptr; }
   // Where the step that adds up gradients finds them, unless reducer() has added them up.
   SumSource sum_source() const;
   // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
@@ -165,7 +166,9 @@ class DeviceArrays {
   };
 
   bool reduces_between_hosts() const { return shard_ && sum_source() == SumSource::kReduced; }
+  void share_updates();
   std::shared_ptr<backends::Buffer> allocated(const DeviceArray& array);
+  OverlappedReducer::Gradients gradients_of_rank() const;
   void allocate_sums();
   void announce() const;
   void write_initial_values();
@@ -186,17 +189,18 @@ class DeviceArrays {
   backends::ProcessGroup* const ranks_;
   const nn::InitialWeights weights_;
   std::optional<Shard> shard_;
+  backends::ProcessGroup* sharing_ranks_ = nullptr;  // share the copy of weights and slots; null: this rank has its own
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, reduction_arrays_;  // see SharedArrays
   std::vector<backends::Buffer*> states_, reduction_states_;                  // pointers into them
-  std::vector<SharedRows> rows_;                                              // see SharedArrays
-  std::vector<FoldedRows> folded_;                                            // only with SumSource::kFoldedRows
+  // See SharedArrays. With SumSource::kReduced, of a host with one rank: where the gradients are.
+  std::vector<SharedRows> rows_;
+  std::vector<FoldedRows> folded_;    // only with SumSource::kFoldedRows
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
   std::optional<FactoredGradients> factored_;
   std::optional<GradientBuckets> buckets_;
   // DDP's bucket copies of gradients, for the device model only.
   std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;
   std::optional<BucketReducer> reducer_;
-  OverlappedReducer::Gradients gradients_in_host_memory_;  // only with SumSource::kReduced
   std::optional<OverlappedReducer> overlapped_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*>

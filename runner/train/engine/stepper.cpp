@@ -172,9 +172,8 @@ const SharedStep& Stepper::communication_step() {
   const bool is_shown =
       recipe_.sync_each_batch && parts_.device.streams() != nullptr && !may_reduce_in_buckets(recipe_);
   if (is_shown && !communication_step_) {
-    const bool shares = has_rows(source_of_sums());
     communication_step_ = compiled_step(parts_.device.compile(
-        parts_.builder.begin_reduction(*parts_.arrays.shard(), shares), parts_.user.of_communication()));
+        parts_.builder.begin_reduction(*parts_.arrays.shard(), source_of_sums()), parts_.user.of_communication()));
   }
   return communication_step_;
 }

@@ -74,6 +74,11 @@ void record_update(StepRecorder& step, Program& program, const StepBuilder& buil
   for (int32_t b = 0; b < std::ssize(step.gradients); ++b) {
     Value gradient = step.gradients[static_cast<size_t>(b)];
     if (!gradient) continue;
+    if (update.updated != nullptr) {
+      const auto [first, count] = update.updated->of(b);
+      if (count == 0) continue;
+      gradient = ops::slice(gradient, 0, first, first + count);
+    }
     gradient = ops::mul(gradient, factor);
     if (limit) gradient = ops::clamp(gradient, -*limit, *limit);
     step.update(

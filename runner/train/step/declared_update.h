@@ -17,7 +17,8 @@ struct DeclaredUpdate {
   bool is_shard = false;   // this rank has only a shard of the gradients; their norm is all-reduced
   // Shards of all ranks, in whose order the squares of the norm are summed; empty: in one sum.
   std::span<const Shard> norm_order = {};
-  size_t first_scalar;  // index of the input with the first scalar of the optimizer groups
+  const Shard* updated = nullptr;  // what this rank updates of the gradients, which are whole; null: all that it has
+  size_t first_scalar;             // index of the input with the first scalar of the optimizer groups
 };
 
 // Records the update of all buffers that have a gradient. Declares the outputs of StepOutput.

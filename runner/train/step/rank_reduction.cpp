@@ -41,6 +41,7 @@ class RankReduction {
                    .are_means = are_means_,
                    .is_shard = is_shard_,
                    .norm_order = norm_order_,
+                   .updated = updated_,
                    .first_scalar = first_scalar_});
     step_.arrays.output(program_);
     return std::move(program_);
@@ -67,10 +68,14 @@ class RankReduction {
 
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout.
   void add_up(const Shard& shard) {
-    const bool all_reduces = updates_all(source_), folds_rows = has_rows(source_);
+    const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
+    const bool are_reduced = source_ == SumSource::kReduced, has_all = all_reduces || are_reduced;
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
-    is_shard_ = shard.size() > 1 && !all_reduces;
-    if (all_reduces) norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm, shard.size());
+    is_shard_ = shard.size() > 1 && !has_all;
+    if (are_reduced) updated_ = &shard;
+    if (has_all)
+      norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm,
+                               static_cast<int>(builder_.recipe().num_processes));
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
@@ -88,7 +93,7 @@ class RankReduction {
         step_.reached[static_cast<size_t>(array.buffer)] =
             folds_rows ? reached_by_any(by_rank)
                        : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
-      } else if ((all_reduces || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
+      } else if ((has_all || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
       }
     }
@@ -141,8 +146,9 @@ class RankReduction {
   StepRecorder step_;
   bool is_shard_ = false;          // the gradients are only a shard
   std::vector<Shard> norm_order_;  // see DeclaredUpdate
-  bool are_means_ = false;         // already divided by Σ weight
-  Value sums_;                     // (2) f64, {Σ loss, Σ weight} of the optimizer step
+  const Shard* updated_ = nullptr;
+  bool are_means_ = false;  // already divided by Σ weight
+  Value sums_;              // (2) f64, {Σ loss, Σ weight} of the optimizer step
 };
 
 // The shard of a rank that shares nothing: all elements.
@@ -152,14 +158,15 @@ Shard whole(const StepBuilder& builder) {
 
 RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                            SumSource source) {
-  return {builder, builder.begin_reduction(shard, has_rows(source)), factored, source};
+  return {builder, builder.begin_reduction(shard, source), factored, source};
 }
 
 }  // namespace
 
 Program record_reduction(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                          SumSource source) {
-  return reduction_of(builder, updates_all(source) ? whole(builder) : shard, factored, source).of_step_end(shard);
+  return reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source)
+      .of_step_end(shard);
 }
 
 Program reduction_graph(const StepBuilder& builder, bool are_summed) {

@@ -75,18 +75,21 @@ std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimize
   return all;
 }
 
-backends::TensorType shard_type(const DeviceArray& array, const Shard& shard) {
-  if (!array.is_like_parameters || shard.of(array.buffer).count == 0) return array.type;
+backends::TensorType type_in_reduction(const DeviceArray& array, const Shard& shard, SumSource source) {
+  const bool is_whole = !array.is_like_parameters || shard.of(array.buffer).count == 0 ||
+                        (source == SumSource::kReduced && array.role == ArrayRole::kGradients);
+  if (is_whole) return array.type;
   return {array.type.dtype, backends::Shape{shard.of(array.buffer).count}};
 }
 
 SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backends::ModelledDevice& device,
-                          backends::ProcessGroup& ranks, bool has_rows) {
+                          backends::ProcessGroup& ranks, SumSource source) {
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
   const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
-    const int64_t first = array.role == ArrayRole::kSum ? 0 : shard.of(array.buffer).first;
-    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), shard_type(array, shard).bytes());
+    const backends::TensorType type = type_in_reduction(array, shard, source);
+    const int64_t first = type == array.type ? 0 : shard.of(array.buffer).first;
+    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), type.bytes());
   };
   for (const DeviceArray& array : layout.arrays()) {
     shared.rows.emplace_back();
@@ -103,7 +106,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backen
     read_by_all.emplace_back(&array, common);
   }
   for (const auto& [array, common] : read_by_all)
-    for (int rank = 0; has_rows && rank < ranks.size(); ++rank)
+    for (int rank = 0; has_rows(source) && rank < ranks.size(); ++rank)
       if (rank != ranks.rank()) shared.reduction.push_back(share_of(*array, common, rank));
   return shared;
 }

@@ -67,12 +67,8 @@ enum class SumSource : uint8_t {
   kBuckets,     // like kRows, but the gradients have been summed in buckets
   kFoldedRows,  // the gradients have been summed; it all-reduces everything else
   kAllReduce,   // it all-reduces everything; each rank has all weights and updates all of them
-  kReduced,     // like kAllReduce, but the arrays of this rank have the sums of the gradients already
+  kReduced,     // the gradients of this rank are the sums already; it all-reduces everything else; hosts share nothing
 };
-// Whether each rank has all weights and updates all of them.
-inline bool updates_all(SumSource source) {
-  return source == SumSource::kAllReduce || source == SumSource::kReduced;
-}
 // Whether the arrays of the other ranks are states of the Program.
 inline bool has_rows(SumSource source) {
   return source == SumSource::kRows || source == SumSource::kBuckets;
@@ -88,12 +84,13 @@ struct SharedArrays {
   std::vector<SharedRows> rows;
 };
 
-// Type of the part of an array that this rank updates or reads from all ranks. Without a shard it is the whole array.
-backends::TensorType shard_type(const DeviceArray& array, const Shard& shard);
+// Type of an array in SharedArrays::reduction: its shard, or all of it if it has none. With SumSource::kReduced,
+// gradients are whole.
+backends::TensorType type_in_reduction(const DeviceArray& array, const Shard& shard, SumSource source);
 
-// Allocates zeroed arrays in symmetric memory. Collective. `has_rows`: whether `reduction` has the arrays of the other
-// ranks. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
+// Allocates zeroed arrays in symmetric memory. Collective. Throws Error(kRun) if memory is exhausted or the ranks'
+// layouts differ.
 SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backends::ModelledDevice& device,
-                          backends::ProcessGroup& ranks, bool has_rows);
+                          backends::ProcessGroup& ranks, SumSource source);
 
 }  // namespace runner::train

@@ -152,14 +152,15 @@ StepFrame StepBuilder::begin(Program& program, const ProgramInputs& declared) co
   return frame;
 }
 
-Program StepBuilder::begin_reduction(const Shard& shard, bool has_rows) const {
+Program StepBuilder::begin_reduction(const Shard& shard, SumSource source) const {
   Program program;
   for (const DeviceArray& array : layout_.arrays())
-    program.input(InputKind::kState, array.name, shard_type(array, shard));
+    program.input(InputKind::kState, array.name, type_in_reduction(array, shard, source));
   for (const DeviceArray& array : layout_.arrays())
-    for (int rank = 0; has_rows && rank < shard.size() && array.is_read_by_all(); ++rank)
+    for (int rank = 0; has_rows(source) && rank < shard.size() && array.is_read_by_all(); ++rank)
       if (rank != shard.rank())
-        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), shard_type(array, shard));
+        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank),
+                      type_in_reduction(array, shard, source));
   declare_batch_inputs(program, std::nullopt, /*is_mixed=*/false);
   declare_scalars(program);
   return program;

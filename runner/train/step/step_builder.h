@@ -87,8 +87,8 @@ class StepBuilder {
   // Creates a Program with only its inputs and parameters.
   StepFrame begin(backends::Program& program, const ProgramInputs& declared) const;
   // Creates a Program with the inputs of the end of an optimizer step (record_reduction()): its states are
-  // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
-  backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
+  // SharedArrays::reduction.
+  backends::Program begin_reduction(const Shard& shard, SumSource source) const;
   // The results refer to the arguments. `counted`: only in training, if the model has buffers and some samples of the
   // step are padding on any rank.
   nn::ForwardContext forward_of(backends::Program& program, StepFrame& frame, bool training, nn::HostValues& host,

@@ -251,6 +251,7 @@ void restore_tensors(const store::LoadedState& loaded, Trainer& trainer, ArrayCo
   const int64_t id = loaded.info.id;
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    known.insert(name);
     if (!is_own(trainer, array)) return;
     const store::Section* section = loaded.find(name);
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: missing {}", id, name);
@@ -258,7 +259,6 @@ void restore_tensors(const store::LoadedState& loaded, Trainer& trainer, ArrayCo
     RUN_CHECK(fits(type, p), ErrorKind::kStore, "state {0} is of another model: expected shape {3} of {1}, got {2}", id,
               name, type.shape.to_string(), p.shape.to_string());
     contents.put(array, p, section->bytes);
-    known.insert(name);
   });
   each_buffer(trainer, [&](const std::string& name, int32_t array, const nn::ModelBuffer& buffer) {
     const store::Section* const section = loaded.find(name);

@@ -53,15 +53,18 @@ Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Ch
   store::StateSnapshot snapshot;
   Checkpoint common = mine;
   common.rank_parts.clear();
+  const bool have_weights = trainer.arrays().are_shared() && !ranks.spans_hosts();
   if (ranks.rank() == 0)
-    trainer.arrays().are_shared() ? capture_for_rank(trainer, common, snapshot) : capture(trainer, common, snapshot);
+    have_weights ? capture_for_rank(trainer, common, snapshot) : capture(trainer, common, snapshot);
   const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
   store::LoadedState loaded = unpacked(all.front());
   Checkpoint state = ranks.rank() == 0 ? mine : checkpoint_of(loaded, trainer.optimizers().names);
   share_parts(ranks, state, loaded);
-  if (ranks.rank() == 0) return state;
-  select_rank_part(loaded, state, trainer);
-  restore(loaded, trainer);
+  if (ranks.rank() != 0) {
+    select_rank_part(loaded, state, trainer);
+    restore(loaded, trainer);
+  }
+  if (!have_weights) ranks.barrier(kSite);  // on other hosts, the first rank has written the weights for all
   return state;
 }
 
