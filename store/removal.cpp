@@ -107,6 +107,15 @@ int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
   return static_cast<int64_t>(leaving.size());
 }
 
+void keep_states(Store& store, int64_t run_id, const std::set<int64_t>& kept) {
+  Database& database = store.database();
+  const std::vector<int64_t> needed = needed_by_forks(database, run_id);
+  Statement rows(database, "SELECT id FROM state WHERE run_id = ?1");
+  std::vector<int64_t> leaving = ids(rows.bind(run_id));
+  std::erase_if(leaving, [&](int64_t id) { return kept.contains(id) || std::ranges::count(needed, id) > 0; });
+  remove_states(database, leaving);
+}
+
 void remove_run(Store& store, int64_t run_id) {
   removing(store, [&] {
     Database& database = store.database();

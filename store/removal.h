@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Retention {
 // checkpoint that is not superseded and pinned ones. So is a checkpoint from which a forked run starts that has none of
 // its own. Without rules all checkpoints are kept. Returns how many were removed.
 int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
+
+// Removes the checkpoints of a run other than `kept` and those that forks need. Call it inside a transaction.
+void keep_states(Store& store, int64_t run_id, const std::set<int64_t>& kept);
 
 // Moves a run to the trash: lists and names skip it, but nothing is deleted. Throws Error(kUsage) if a process is still
 // running it.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <sqlite3.h>
 #include <sys/resource.h>
@@ -74,19 +75,31 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
       return {primary, fmt::format("the store {} cannot grow: {}", path.string(), system_reason(EFBIG))};
     if (error != 0) detail += fmt::format(", {}", std::strerror(open_errno(path, error)));
   }
+  if (code == SQLITE_CONSTRAINT_COMMITHOOK)
+    return {SQLITE_BUSY, fmt::format("the store {} was not changed: another process has replaced or removed its lock "
+                                     "file {}.lock; try again",
+                                     path.string(), path.string())};
   // For a full disk, SQLite's own text would repeat the message.
   if (primary == SQLITE_FULL)
     return {primary, fmt::format("the store {} {}; {}", path.string(), meaning.what, meaning.advice)};
   return {primary, message_of(path, meaning, detail)};
 }
 
-// Returns a URI, the only kind of file name that can mark the file as immutable.
-std::string immutable_uri(const std::filesystem::path& path) {
+// The part of SQLite that accesses files; null: the default.
+const char* vfs_of(Locking locking) {
+  return locking == Locking::kLockFile ? "unix-none" : nullptr;
+}
+
+// Returns a URI, the only kind of file name that can mark the file as immutable, or name a VFS in ATTACH.
+std::string uri_of(const std::filesystem::path& path, OpenMode mode, Locking locking) {
   std::string uri = "file:";
-  for (const char c : path.string()) {
+  for (const char c : std::filesystem::absolute(path).string()) {
     uri += std::strchr("%?#", c) ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
   }
-  return uri + "?immutable=1";
+  const char* const access = mode == OpenMode::kImmutable  ? "immutable=1"
+                             : mode == OpenMode::kReadOnly ? "mode=ro"
+                                                           : "mode=rw";
+  return fmt::format("{}?{}&vfs={}", uri, access, sqlite3_vfs_find(vfs_of(locking))->zName);
 }
 
 int open_flags(OpenMode mode) {
@@ -95,7 +108,7 @@ int open_flags(OpenMode mode) {
     case OpenMode::kCreate: return SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     case OpenMode::kReadWrite: return SQLITE_OPEN_READWRITE;
     case OpenMode::kReadOnly: return SQLITE_OPEN_READONLY;
-    case OpenMode::kImmutable: return SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    case OpenMode::kImmutable: return SQLITE_OPEN_READONLY;
   }
   return SQLITE_OPEN_READONLY;
 }
@@ -120,6 +133,10 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : ".";
 }
 
+SqliteError SqliteError::busy(std::string message) {
+  return {SQLITE_BUSY, std::move(message)};
+}
+
 bool SqliteError::is_disk_full() const {
   return code_ == SQLITE_FULL;
 }
@@ -132,15 +149,16 @@ std::string sqlite_version() {
   return sqlite3_libversion();
 }
 
-Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(path) {
+Database::Database(const std::filesystem::path& path, OpenMode mode, Locking locking)
+    : path_(path), mode_(mode), locking_(locking) {
   if (path.empty() || path == ":memory:")
     throw SqliteError(SQLITE_CANTOPEN,
                       fmt::format("'{}' is not a file name; choose a store file with --db", path.string()));
-  const std::string absolute = std::filesystem::absolute(path).string();
-  const std::string name = mode == OpenMode::kImmutable  ? immutable_uri(absolute)
+  const std::string name = mode == OpenMode::kImmutable  ? uri_of(path, mode, locking)
                            : mode == OpenMode::kInMemory ? ":memory:"
-                                                         : absolute;
-  const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX, nullptr);
+                                                         : std::filesystem::absolute(path).string();
+  const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
+                                   vfs_of(locking));
   if (code != SQLITE_OK) {
     const SqliteError error = make_error(path_, handle_, code);
     sqlite3_close(handle_);
@@ -186,10 +204,25 @@ void Database::configure() {
   sqlite3_busy_handler(handle_, wait_for_lock, this);
   // Replaces SQLite's hook, which would checkpoint automatically (docs/decisions/005-wal-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
+  // In exclusive mode, SQLite reads a write-ahead log without shared memory. Before any statement that reads the file.
+  if (locking_ == Locking::kLockFile && mode_ != OpenMode::kImmutable)
+    exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL");
   // With mmap an I/O error would raise a signal. secure_delete would double the cost of removing checkpoints.
   exec(
       "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
       "PRAGMA secure_delete = OFF; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;");
+  // EXTRA also syncs the folder, so that no journal of a committed transaction comes back.
+  if (is_always_durable()) exec("PRAGMA synchronous = EXTRA");
+}
+
+void Database::attach(const Database& other, std::string_view name) {
+  Statement(*this, fmt::format("ATTACH ?1 AS {}", name)).bind(uri_of(other.path_, other.mode_, other.locking_)).run();
+}
+
+void Database::guard_commits(std::function<bool()> may_commit) {
+  may_commit_ = std::move(may_commit);
+  const auto refuses = [](void* guard) { return (*static_cast<std::function<bool()>*>(guard))() ? 0 : 1; };
+  sqlite3_commit_hook(handle_, refuses, &may_commit_);
 }
 
 void Database::exec(const std::string& sql) {
@@ -207,6 +240,10 @@ std::string Database::query_text(const std::string& sql) {
   return statement.step() ? statement.text(0) : std::string();
 }
 
+int64_t Database::changed_rows() const {
+  return sqlite3_total_changes(handle_);
+}
+
 int64_t Database::last_insert_id() const {
   return sqlite3_last_insert_rowid(handle_);
 }
@@ -220,13 +257,17 @@ int Database::wait_for_lock(void* database, int tries) {
   for (int i = 0; i < tries; ++i) waited += kDelaysMs[std::min<size_t>(static_cast<size_t>(i), kDelaysMs.size() - 1)];
   const int delay = kDelaysMs[std::min<size_t>(static_cast<size_t>(tries), kDelaysMs.size() - 1)];
   if (waited + delay > self.patience_ms_) return 0;
-  if (waited < kNoticeMs && waited + delay >= kNoticeMs && lock_notice != nullptr) lock_notice(self.path_);
+  if (waited < kNoticeMs && waited + delay >= kNoticeMs) notice_lock(self.path_);
   sqlite3_sleep(delay);
   return 1;
 }
 
 void set_lock_notice(LockNotice notice) {
   lock_notice = notice;
+}
+
+void notice_lock(const std::filesystem::path& store) {
+  if (lock_notice != nullptr) lock_notice(store);
 }
 
 void Database::fail(int code) const {
@@ -356,7 +397,8 @@ void Statement::bind_at(int index, std::span<const std::byte> value) {
   if (const int code = sqlite3_bind_blob64(handle_, index, data, value.size(), SQLITE_STATIC)) database_.fail(code);
 }
 
-Transaction::Transaction(Database& database, Kind kind, bool durable) : database_(database), durable_(durable) {
+Transaction::Transaction(Database& database, Kind kind, bool durable)
+    : database_(database), durable_(durable && !database.is_always_durable()) {
   if (durable_) database_.exec("PRAGMA synchronous = FULL");
   try {
     database_.exec(kind == Kind::kRead ? "BEGIN" : kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN EXCLUSIVE");

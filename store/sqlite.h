@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ namespace runner::store {
 class SqliteError : public Error {
  public:
   SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
+  // An error for which is_busy() is true.
+  static SqliteError busy(std::string message);
   bool is_disk_full() const;
   bool is_busy() const;
 
@@ -41,6 +44,12 @@ enum class OpenMode {
   kImmutable,  // the file must exist; ignores locks and the write-ahead log, for folders that no process can write to
 };
 
+// Which locks keep processes from using the file at the same time.
+enum class Locking {
+  kSqlite,    // those of SQLite: locks of the kernel and shared memory
+  kLockFile,  // none of SQLite, and no write-ahead log: the caller holds a StoreLock (store/store_lock.h)
+};
+
 // Returns the version of the SQLite library in use, such as "3.40.1".
 std::string sqlite_version();
 
@@ -48,7 +57,7 @@ class Database {
  public:
   // Opens the file but neither reads nor locks it. Call configure() before any statement. Throws SqliteError, also for
   // names that SQLite does not treat as files (":memory:" and "").
-  Database(const std::filesystem::path& path, OpenMode mode);
+  Database(const std::filesystem::path& path, OpenMode mode, Locking locking = Locking::kSqlite);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -56,8 +65,13 @@ class Database {
   // Returns the first `count` bytes on disk, fewer if the file is shorter. Reads through SQLite's descriptor: opening
   // and closing another one would release this process's POSIX locks on the file.
   std::string first_bytes(size_t count) const;
-  // Applies the settings that all connections share.
+  // Applies the settings that all connections share. With kLockFile, ends the file's WAL mode if it may be written.
   void configure();
+  // Makes the file of another connection readable on this one, as the schema `name`, until this one is closed. The
+  // other connection must stay open.
+  void attach(const Database& other, std::string_view name);
+  // Commits only if `may_commit` returns true then; otherwise the transaction fails and is rolled back.
+  void guard_commits(std::function<bool()> may_commit);
   // Whether the file is no longer at its path, so that no other process will find what is written.
   bool has_moved() const;
   // Syncs the database file, not its log.
@@ -74,6 +88,10 @@ class Database {
   int64_t last_insert_id() const;
   // Number of pages in the write-ahead log after this connection's last commit.
   int64_t wal_pages() const { return wal_pages_; }
+  // Number of rows that this connection has inserted, changed or deleted.
+  int64_t changed_rows() const;
+  // Whether every commit is synced, not only those of durable transactions.
+  bool is_always_durable() const { return locking_ == Locking::kLockFile; }
   // Sets how long to wait for another process's lock. The initial value is 10 s.
   void set_patience(int milliseconds) { patience_ms_ = milliseconds; }
 
@@ -94,7 +112,10 @@ class Database {
   static int wait_for_lock(void* database, int tries);
 
   std::filesystem::path path_;
+  OpenMode mode_;
+  Locking locking_;
   sqlite3* handle_ = nullptr;
+  std::function<bool()> may_commit_;
   int64_t wal_pages_ = 0;
   int patience_ms_ = 0;
 };
@@ -103,6 +124,8 @@ class Database {
 // opening anything. By default there is no notice.
 using LockNotice = void (*)(const std::filesystem::path& store);
 void set_lock_notice(LockNotice notice);
+// Calls the notice, if there is one, for a lock other than SQLite's.
+void notice_lock(const std::filesystem::path& store);
 
 class Statement {
  public:

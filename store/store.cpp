@@ -1,6 +1,8 @@
 #include "store/store.h"
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,6 +17,7 @@
 #include "store/encoded_points.h"
 #include "store/layout.h"
 #include "store/migrations.h"
+#include "store/network.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
 
@@ -137,9 +140,15 @@ void use_write_ahead_log(Database& database) {
   database.exec("PRAGMA synchronous = NORMAL");
   if (mode == "wal") return;
   fail(ErrorKind::kStore,
-       "the store {} is on a file system without shared memory, which concurrent writing needs; choose a store on a "
-       "local disk with --db",
+       "the store {} is on a file system without shared memory, which concurrent writing needs; if it is on a network, "
+       "add its folder to RUNNER_NETWORK_STORE; otherwise choose a store on a local disk with --db",
        database.path().string());
+}
+
+// Called once the schema is complete, which is created without waiting for the disk.
+void sync_each_commit(Database& database, const StoreLock& lock) {
+  database.exec("PRAGMA synchronous = EXTRA");
+  database.guard_commits([&lock] { return lock.is_held(); });
 }
 
 bool is_writable(const fs::path& path) {
@@ -148,9 +157,9 @@ bool is_writable(const fs::path& path) {
 
 // Returns whether there is a write-ahead log with commits, which must be read with the file. SQLite then needs a
 // writable folder or the log's shared-memory file.
-bool has_log(const fs::path& path) {
+bool has_log(const fs::path& path, const char* suffix = "-wal") {
   std::error_code error;
-  const auto size = fs::file_size(path.string() + "-wal", error);
+  const auto size = fs::file_size(path.string() + suffix, error);
   return !error && size > 0;
 }
 
@@ -183,9 +192,19 @@ void check_created(const Database& database, int64_t version) {
             database.path().string());
 }
 
-std::unique_ptr<Database> open_for_reading(const fs::path& path) {
-  check_exists(path);
-  auto database = std::make_unique<Database>(path, mode_for_reading(path));
+// The same on a network file system. Without the lock, nothing may be written, and nothing that is half written read.
+OpenMode mode_for_reading(const fs::path& path, bool is_locked) {
+  if (is_locked && is_writable(path)) return OpenMode::kReadWrite;
+  RUN_CHECK(!has_log(path) && !has_log(path, "-journal"), ErrorKind::kStore,
+            "the store {} was not closed by its last writer, which only a process that can write it can repair; run "
+            "`runner ls` with write permission for the file and its folder, and with free space on the disk",
+            path.string());
+  return OpenMode::kImmutable;
+}
+
+std::unique_ptr<Database> open_for_reading(const fs::path& path, Locking locking, bool is_locked) {
+  const OpenMode mode = locking == Locking::kLockFile ? mode_for_reading(path, is_locked) : mode_for_reading(path);
+  auto database = std::make_unique<Database>(path, mode, locking);
   check_header(*database);
   database->configure();
   const int64_t version = checked_version(*database);
@@ -198,10 +217,9 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   return database;
 }
 
-std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access) {
-  if (access == Access::kEdit) check_exists(path);
+std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access, Locking locking) {
   const OpenMode mode = access == Access::kEdit ? OpenMode::kReadWrite : OpenMode::kCreate;
-  auto database = std::make_unique<Database>(path, mode);
+  auto database = std::make_unique<Database>(path, mode, locking);
   check_header(*database);
   if (!is_writable(path) || !is_writable(folder_of(path))) fail_unwritable(path);
   database->configure();
@@ -210,9 +228,9 @@ std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access) 
 
 // Removes the file of a store that could not be created. A process that waits for the lock to create the store finds
 // that the file has moved.
-void remove_uncreated(const fs::path& path) {
+void remove_uncreated(const fs::path& path, Locking locking) {
   try {
-    Database database(path, OpenMode::kReadWrite);
+    Database database(path, OpenMode::kReadWrite, locking);
     database.configure();
     database.set_patience(0);
     const Transaction lock(database, Transaction::Kind::kExclusive);
@@ -223,13 +241,13 @@ void remove_uncreated(const fs::path& path) {
 }
 
 // Opens a store for writing. Returns the database, and whether this process created the store.
-std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Access access) {
+std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Access access, Locking locking) {
   constexpr int kTries = 10;
   std::error_code ignored;
   const bool existed = fs::exists(path, ignored);
   try {
     for (int i = 1;; ++i) {
-      auto database = open_for_writing(path, access);
+      auto database = open_for_writing(path, access, locking);
       try {
         const bool is_new = migrate(*database);
         if (!database->has_moved() || i == kTries) return {std::move(database), is_new};
@@ -238,7 +256,7 @@ std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Acc
       }
     }
   } catch (const Error&) {
-    if (!existed) remove_uncreated(path);
+    if (!existed) remove_uncreated(path, locking);
     throw;
   }
 }
@@ -281,17 +299,33 @@ Store Store::open(const fs::path& path, Access access) {
             path.string());
   RUN_CHECK(!fs::exists(status) || (fs::is_regular_file(status) && !is_made_by_kernel(path)), ErrorKind::kStore,
             "{} is a device or a pipe, not a store; choose a file with --db", path.string());
+  if (access != Access::kWrite) check_exists(path);
   Store store(path);
+  const Locking locking = store.lock(access) ? Locking::kLockFile : Locking::kSqlite;
   if (access == Access::kRead) {
-    store.database_ = open_for_reading(path);
+    store.database_ = open_for_reading(path, locking, store.lock_ != nullptr);
   } else {
-    std::tie(store.database_, store.is_new_) = open_newest(path, access);
-    use_write_ahead_log(*store.database_);
+    std::tie(store.database_, store.is_new_) = open_newest(path, access, locking);
+    locking == Locking::kLockFile ? sync_each_commit(*store.database_, *store.lock_)
+                                  : use_write_ahead_log(*store.database_);
   }
   store.has_encoded_points_ = store::has_encoded_points(checked_version(*store.database_));
   if (access == Access::kEdit) store.sync_new_file();  // it may have completed an unfinished store
   register_sql_functions(*store.database_);
   return store;
+}
+
+bool Store::lock(Access access) {
+  if (network_file_system(path_).empty()) return false;
+  auto [lock, error] = StoreLock::acquire(path_);
+  if (lock == nullptr && access == Access::kRead) StoreLock::wait_until_free(path_);
+  RUN_CHECK(
+      lock != nullptr || access == Access::kRead, ErrorKind::kStore,
+      "the store {} cannot be written: its lock file {}.lock cannot be created: {}; check that its folder exists, "
+      "is writable and has free space, or choose another store with --db",
+      path_.string(), path_.string(), std::strerror(error));
+  lock_ = std::move(lock);
+  return true;
 }
 
 void Store::sync_new_file() {

@@ -6,6 +6,8 @@
 // - A rejected file is not modified.
 // - Every write is one BEGIN IMMEDIATE transaction.
 // - The write-ahead log is checkpointed only while no process can commit (docs/decisions/005-wal-checkpoints.md).
+// - A store on a network file system (store/network.h) has no write-ahead log. A Store holds its lock file from opening
+//   to destruction, so it is open briefly, and only once at a time (docs/decisions/103-network-stores.md).
 //
 // Thread safety: a Store belongs to one thread at a time. Any number of Stores in any processes may share a file.
 #pragma once
@@ -15,6 +17,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+
+#include "store/store_lock.h"
 
 namespace runner::store {
 
@@ -56,7 +60,11 @@ class Store {
  private:
   explicit Store(std::filesystem::path path);
 
+  // Takes the lock file. Returns whether the store is on a network file system.
+  bool lock(Access access);
+
   std::filesystem::path path_;
+  std::unique_ptr<StoreLock> lock_;  // released after the connection is closed
   bool is_new_ = false;
   bool has_encoded_points_ = false;
   std::unique_ptr<Database> database_;
@@ -67,9 +75,6 @@ class Store {
 // Returns whether a nonempty file exists, whatever it contains. An empty file may be a store that another process is
 // about to create.
 bool store_exists(const std::filesystem::path& path);
-
-// How long to wait for another program that holds the lock of a store.
-inline constexpr std::chrono::milliseconds kLockLimit{10'000};
 
 // Blocks until no other process is writing to the store; usually returns at once. Throws Error(kStore) if another
 // program holds its lock for `limit`. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.

@@ -185,6 +185,7 @@ std::vector<std::string> choices(const Argument& argument);
   COMMAND(Rm)                    \
   COMMAND(Restore)               \
   COMMAND(Gc)                    \
+  COMMAND(Ingest)                \
   COMMAND(Selftest)              \
   COMMAND(Doctor)                \
   COMMAND(Help)                  \

@@ -9,6 +9,7 @@
 #include "runner/cli/rank.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
+#include "runner/cli/spooling.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
@@ -90,7 +91,8 @@ std::vector<std::vector<int>> cores_of_launched() {
   return ranks != nullptr ? ranks->cores() : std::vector<std::vector<int>>();
 }
 
-train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
+// `file`: where the attempt is recorded.
+train::RunResult train_attempt(Attempt attempt, const std::filesystem::path& file, train::Observer& observer,
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
   const AttemptStart& start = attempt.start;
@@ -101,7 +103,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
       .recipe = recipe,
       .warnings = std::move(warnings),
       .origin = start.origin,
-      .recording = {.store = store_path(options),
+      .recording = {.store = file,
                     .recipe = std::move(attempt.record),
                     .params = std::move(attempt.params),
                     .summary = report::run_document,
@@ -125,22 +127,28 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                       [&] { return about_recorded_recipe(recorded, [&] { return run_to_its_end(request); }); });
 }
 
-// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times.
-train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
-                                     Interrupt& interrupt) {
+store::RunDetails details_in(const std::filesystem::path& file, const std::string& run) {
+  store::Store store = store::Store::open(file, store::Access::kRead);
+  return store::show_run(store, store::find_run(store, run));
+}
+
+// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times. `file`: where
+// the attempts are recorded.
+train::RunResult train_with_restarts(Attempt attempt, const Options& options, const std::filesystem::path& file,
+                                     train::Observer& observer, Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
   const int64_t restarts = attempt.recipe.recipe.max_restarts;
   const train::ForkRequest* const fork = attempt.start.origin.fork;
-  train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
+  train::RunResult result = train_attempt(std::move(attempt), file, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    Attempt next = attempt_to_resume(details_of(result.run, options), store_path(options), {});
+    Attempt next = attempt_to_resume(details_in(file, result.run), store_path(options), {});
     next.start.origin.fork = fork;
     next.start.origin.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
     next.start.warnings.push_back(lost.back());
     interrupt.run_has_begun(false);
-    result = train_attempt(std::move(next), options, observer, stop);
+    result = train_attempt(std::move(next), file, observer, stop);
   }
   if (lost.size() > 1) result.warnings.insert(result.warnings.begin(), lost.begin(), lost.end() - 1);
   return result;
@@ -156,7 +164,9 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
   {
     Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
     RunReporter observer(out, options, quiet, attempt.start.note, interrupt);
-    result = train_with_restarts(std::move(attempt), options, observer, interrupt);
+    RecordingPlace place(attempt, options);
+    result = train_with_restarts(std::move(attempt), options, place.file(), observer, interrupt);
+    place.finish(result, observer);
   }
   if (result.error) {
     out.colored_talk(with_store_option(report::error_text(result.error->text, out.talk_color()), options));

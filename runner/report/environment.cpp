@@ -21,7 +21,9 @@
 #include "runner/text/sentence_piece.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
+#include "store/network.h"
 #include "store/queries.h"
+#include "store/spool.h"
 #include "store/sqlite.h"
 
 namespace runner::report {
@@ -95,6 +97,8 @@ std::string mpi_text(const std::vector<backends::MpiModule>& modules) {
 
 void inspect_store(const fs::path& path, Environment& environment) {
   environment.store = path.string();
+  environment.store_file_system = store::network_file_system(path);
+  environment.spools = store::spool_root().string();
   if (!store::store_exists(path)) {
     environment.store_status = "none yet";
     return;
@@ -171,6 +175,10 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("optional parts", found.has_sentence_piece ? "SentencePiece" : "none (not built: SentencePiece)");
   facts.add("mpi", mpi_text(found.mpi));
   facts.add("store", found.store);
+  facts.add("", found.store_file_system.empty()
+                    ? "local file system: runs are recorded in it"
+                    : fmt::format("network file system ({}): runs are recorded in {} and ingested",
+                                  found.store_file_system, found.spools));
   facts.add("", found.store_status, store_ok ? Color::kGreen : Color::kRed);
   if (found.store_status == "ok") {
     facts.add("", fmt::format("{}, {}", count_text(found.store_runs, "run"), bytes_text(found.store_bytes)));
@@ -183,8 +191,12 @@ std::string environment_document(const Environment& found) {
       {"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}};
   json::Object mpi;
   for (const backends::MpiModule& module : found.mpi) mpi.push_back({module.name, module.version});
-  const json::Object store{
-      {"path", found.store}, {"status", found.store_status}, {"bytes", found.store_bytes}, {"runs", found.store_runs}};
+  const json::Object store{{"path", found.store},
+                           {"status", found.store_status},
+                           {"bytes", found.store_bytes},
+                           {"runs", found.store_runs},
+                           {"network_file_system", json::or_null(found.store_file_system)},
+                           {"spools", found.spools}};
   return json::text(json::Object{{"version", found.version},
                                  {"compiler", found.compiler},
                                  {"build", found.build},

@@ -23,6 +23,8 @@ struct Environment {
   bool has_sentence_piece = false;            // optional
   std::vector<backends::MpiModule> mpi;       // optional: the MPI libraries that this build can use
   std::string store;                          // path
+  std::string store_file_system;              // name of a network file system; empty: a local one
+  std::string spools;                         // folder for spools of stores on network file systems
   std::string store_status;                   // "ok", "none yet", or an error message
   int64_t store_bytes = 0, store_runs = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/recorded_run.h"
+#include "runner/cli/spooling.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/training.h"
 #include "runner/model/initial_weights.h"
@@ -86,6 +87,7 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
 }
 
 int fork(const ForkOptions& options, report::Output& out) {
+  ingest_left_spools(options, out);
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_missing_files(details, store_path(options), options.overrides,
                              [&] { return fork_run(details, options, out); });

@@ -1,5 +1,6 @@
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/recorded_run.h"
+#include "runner/cli/spooling.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/training.h"
 #include "runner/report/documents.h"
@@ -56,6 +57,7 @@ auto about_resuming(const store::RunRow& run, Work work) {
 }
 
 int resume(const ResumeOptions& options, report::Output& out) {
+  ingest_left_spools(options, out);
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] {
     return about_missing_files(details, store_path(options), options.overrides, [&] {

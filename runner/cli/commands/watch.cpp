@@ -83,12 +83,17 @@ int exit_code_of(store::Store& store, const Look& look, const Options& options, 
   return look.run.exit_code.value_or(0);
 }
 
-int watch(const RunOptions& options, report::Output& out) {
+std::string run_id(const RunOptions& options) {
   store::Store store = open_store(options);
-  const std::string uid = store::find_run(store, options.run).uid;
+  return store::find_run(store, options.run).uid;
+}
+
+int watch(const RunOptions& options, report::Output& out) {
+  const std::string uid = run_id(options);
   Clock::time_point next_line{};
   int drawn = 0;  // number of lines on the terminal that the next update replaces
   for (;; std::this_thread::sleep_for(kLook)) {
+    store::Store store = open_store(options);  // only while it is read: on a network file system it is locked
     const Look look = look_at(store, uid);
     if (out.live() && !options.json) {
       const int width = out.talk_width();

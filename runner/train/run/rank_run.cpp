@@ -22,6 +22,7 @@
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
+#include "store/network.h"
 #include "store/store.h"
 
 namespace runner::train {
@@ -152,7 +153,7 @@ void RankRun::fit() {
 // ---- what the run continues from -----------------------------------------------------------------------------------
 
 void RankRun::fork(store::Store store, const ForkRequest& request) {
-  const store::RunRow parent = store::find_run(store, request.run);
+  const store::RunRow parent = store::find_run(store, request.run, store::Trash::kIncluded);  // of a spool
   const Forked found = restore_fork(store, parent, request, session_);
   continue_from(found.state, /*resumed=*/false);
   record_.begin_fork(std::move(store), parent, found.info);
@@ -190,7 +191,8 @@ void RankRun::resume(store::Store store) {
 void RankRun::begin_again(store::Store store, const store::RunRow& row) {
   std::optional<Forked> found;
   if (request_.origin.fork != nullptr) {
-    found = restore_fork(store, store::find_run(store, request_.origin.fork->run), *request_.origin.fork, session_);
+    found = restore_fork(store, store::find_run(store, request_.origin.fork->run, store::Trash::kIncluded),
+                         *request_.origin.fork, session_);
     continue_from(found->state, /*resumed=*/false);
   }
   const int64_t last_step = last_recorded_step(store, row);
@@ -215,6 +217,11 @@ void RankRun::continue_from(const Checkpoint& checkpoint, bool resumed) {
 
 RunResult RankRun::execute() {
   record_.open_log_files();
+  const std::string network = store::network_file_system(request_.recording.store);
+  RUN_CHECK(network.empty(), ErrorKind::kStore,
+            "a run cannot be recorded in {}, which is on a network file system ({}); set TMPDIR to a folder on a local "
+            "disk",
+            request_.recording.store.string(), network);
   // Open or create the store only after recipe and data have been checked.
   store::Store store = store::Store::open(request_.recording.store, store::Access::kWrite);
   store::wait_for_write_lock(store, request_.stop);

@@ -23,7 +23,7 @@ std::optional<data::Encoding> known_encoding(const RunRequest& request) {
         return data::completed(std::move(*encoding), request.recipe.train);
     if (origin.fork == nullptr) return std::nullopt;
     const int64_t state = origin.fork->state;
-    return encoding_of(store, store::find_run(store, origin.fork->run),
+    return encoding_of(store, store::find_run(store, origin.fork->run, store::Trash::kIncluded),
                        state < 0 ? std::nullopt : std::optional(state));
   } catch (const Error&) {
     return std::nullopt;
