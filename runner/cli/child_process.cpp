@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner/cli/scratch_folder.h"
+#include "schema/base/file.h"
 #include "schema/base/signal_set.h"
 
 extern char** environ;
@@ -46,6 +48,19 @@ int wait_for_child(pid_t child) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return status;
+}
+
+FinishedChild run_child(ChildStart start) {
+  const ScratchFolder scratch("output");
+  start.out = scratch.path() / "out";
+  start.messages = scratch.path() / "messages";
+  pid_t child = -1;
+  FinishedChild finished{.error = start_child(start, child)};
+  if (finished.error != 0) return finished;
+  finished.status = wait_for_child(child);
+  finished.out = read_file(start.out).value_or("");
+  finished.messages = read_file(start.messages).value_or("");
+  return finished;
 }
 
 }  // namespace runner::cli

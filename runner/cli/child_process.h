@@ -23,4 +23,14 @@ int start_child(const ChildStart& start, pid_t& child);
 // Waits for its end. Returns its status, as waitpid(2).
 int wait_for_child(pid_t child);
 
+struct FinishedChild {
+  int error = 0;   // errno value if the program could not be started
+  int status = 0;  // as waitpid(2)
+  std::string out = {}, messages = {};
+};
+
+// Starts the program, waits for its end, and returns what it has printed. Throws Error(kRun) without room for temporary
+// files.
+FinishedChild run_child(ChildStart start);
+
 }  // namespace runner::cli

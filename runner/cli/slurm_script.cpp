@@ -62,11 +62,6 @@ srun --cpus-per-task="$SLURM_CPUS_PER_TASK"{} --export=ALL --kill-on-bad-exit=0 
   "$runner" "$@" --db "$store" </dev/null || code=$?
 )";
 
-constexpr std::string_view kRequeue = R"(
-# Exit code 4: the run was interrupted and has saved its state.
-if [ "$code" -eq 4 ]; then scontrol requeue "$job" || true; fi
-)";
-
 }  // namespace
 
 std::string slurm_script(const SlurmJob& job) {
@@ -80,7 +75,6 @@ std::string slurm_script(const SlurmJob& job) {
   for (const std::string& setting : job.settings) text += ' ' + shell_word(setting);
   text += " \"name=$run\"\nfi\n";
   text += fmt::format(fmt::runtime(kStart), job.mpi.empty() ? "" : " --mpi=" + job.mpi);
-  if (job.requeue) text += kRequeue;
   return text + "exit \"$code\"\n";
 }
 

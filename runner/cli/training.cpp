@@ -9,12 +9,14 @@
 #include "runner/cli/rank.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
+#include "runner/cli/slurm_job.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/progress.h"
 #include "runner/report/provenance.h"
+#include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
@@ -125,7 +127,15 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                       [&] { return about_recorded_recipe(recorded, [&] { return run_to_its_end(request); }); });
 }
 
-// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times.
+// Continues a run like `runner resume`. If it has no state yet, it begins again: as a fork, if `fork` is not null.
+Attempt attempt_to_continue(const store::RunDetails& run, const train::ForkRequest* fork, const Options& options) {
+  Attempt attempt = attempt_to_resume(run, store_path(options), {});
+  attempt.start.origin.fork = fork;
+  attempt.start.origin.may_begin_again = true;
+  return attempt;
+}
+
+// Trains, and after the loss of a process continues the run, up to max_restarts times.
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
                                      Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
@@ -134,9 +144,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    Attempt next = attempt_to_resume(details_of(result.run, options), store_path(options), {});
-    next.start.origin.fork = fork;
-    next.start.origin.may_begin_again = true;
+    Attempt next = attempt_to_continue(details_of(result.run, options), fork, options);
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
     next.start.warnings.push_back(lost.back());
     interrupt.run_has_begun(false);
@@ -148,7 +156,22 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 
 }  // namespace
 
+int report_finished(const store::RunDetails& run, const std::vector<std::string>& ignored, const Options& options,
+                    report::Output& out) {
+  out.say(fmt::format("run {} is already finished{}", run.run.uid,
+                      ignored.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(ignored, " "))));
+  store::Store store = open_store(options);
+  out.colored_data(options.json ? run.run.summary_json
+                                : report::show_text(run, more_of(store, run.run), out.data_width(), out.data_color()));
+  return 0;
+}
+
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  if (const auto run = run_before_requeue(attempt, options)) {
+    if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
+    attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);
+  }
+  const bool requeues = attempt.recipe.recipe.slurm.requeue;
   check_number_of_launched(attempt.recipe.recipe.num_processes);
   if (const train::MpiRanks* const ranks = launched_ranks())
     for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));
@@ -164,6 +187,10 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
   out.colored_data(options.json
                        ? document_with_store_option(report::run_document(result), options)
                        : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options));
+  if (requeues && result.status == store::RunStatus::kInterrupted && !result.states.empty()) {
+    leave_launched(result.exit_code);
+    requeue_job(out);
+  }
   return result.exit_code;
 }
 

@@ -67,9 +67,6 @@ fi
 code=0
 srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --mpi=pmix --export=ALL --kill-on-bad-exit=0 --wait=120 \
   "$runner" "$@" --db "$store" </dev/null || code=$?
-
-# Exit code 4: the run was interrupted and has saved its state.
-if [ "$code" -eq 4 ]; then scontrol requeue "$job" || true; fi
 exit "$code"
 )");
 }
