@@ -25,6 +25,7 @@ int start_child(const ChildStart& start, pid_t& child) {
   };
   create(STDOUT_FILENO, start.out);
   create(STDERR_FILENO, start.messages);
+  if (start.out_descriptor >= 0) ::posix_spawn_file_actions_adddup2(&files, start.out_descriptor, STDOUT_FILENO);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   const sigset_t none = signal_set({}), ignored = signal_set({SIGPIPE, SIGXFSZ});

@@ -14,6 +14,7 @@ struct ChildStart {
   std::vector<char*> variables = {};  // environment, ended by null; empty: that of this process
   std::filesystem::path in = "/dev/null";
   std::filesystem::path out = {}, messages = {};  // files to create; empty: the streams of this process
+  int out_descriptor = -1;                        // to use in place of `out`; -1: none
   bool has_own_group = false;                     // so that Ctrl-C does not reach it
 };
 

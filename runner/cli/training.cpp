@@ -5,6 +5,7 @@
 
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
+#include "runner/cli/launch_report.h"
 #include "runner/cli/launcher.h"
 #include "runner/cli/rank.h"
 #include "runner/cli/recipe_file.h"
@@ -22,6 +23,7 @@
 #include "runner/report/xla/report_json.h"
 #include "runner/train/loop/start_warnings.h"
 #include "runner/train/run/checkpoint/restore.h"
+#include "schema/recipe/resume_check.h"
 #include "store/process.h"
 
 namespace runner::cli {
@@ -31,8 +33,13 @@ namespace {
 // store that was given.
 class RunReporter : public report::ProgressReporter {
  public:
-  RunReporter(report::Output& out, const Options& options, bool quiet, std::string note, Interrupt& interrupt)
-      : ProgressReporter(out, quiet), out_(out), options_(options), note_(std::move(note)), interrupt_(interrupt) {}
+  RunReporter(report::Output& out, const Options& options, bool quiet, const Attempt& attempt, Interrupt& interrupt)
+      : ProgressReporter(out, quiet),
+        out_(out),
+        options_(options),
+        note_(attempt.start.note),
+        max_restarts_(attempt.recipe.recipe.max_restarts),
+        interrupt_(interrupt) {}
 
   void on_warning(std::string_view text) override {
     ProgressReporter::on_warning(with_store_option(std::string(text), options_));
@@ -43,6 +50,7 @@ class RunReporter : public report::ProgressReporter {
 
   void on_start(std::string_view run, std::string_view name) override {
     interrupt_.run_has_begun(true);
+    if (earlier_attempts() != nullptr) send(report_of(BegunRun{std::string(run), std::string(name), max_restarts_}));
     if (const std::string note = std::exchange(note_, {}); !note.empty()) out_.say(note);
     ProgressReporter::on_start(run, name);
   }
@@ -51,6 +59,7 @@ class RunReporter : public report::ProgressReporter {
   report::Output& out_;
   const Options& options_;
   std::string note_;
+  const int64_t max_restarts_;
   Interrupt& interrupt_;
 };
 
@@ -128,8 +137,9 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
 }
 
 // Continues a run like `runner resume`. If it has no state yet, it begins again: as a fork, if `fork` is not null.
-Attempt attempt_to_continue(const store::RunDetails& run, const train::ForkRequest* fork, const Options& options) {
-  Attempt attempt = attempt_to_resume(run, store_path(options), {});
+Attempt attempt_to_continue(const store::RunDetails& run, const train::ForkRequest* fork, const Options& options,
+                            const std::vector<std::string>& settings = {}) {
+  Attempt attempt = attempt_to_resume(run, store_path(options), settings);
   attempt.start.origin.fork = fork;
   attempt.start.origin.may_begin_again = true;
   return attempt;
@@ -139,10 +149,12 @@ Attempt attempt_to_continue(const store::RunDetails& run, const train::ForkReque
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
                                      Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
-  const int64_t restarts = attempt.recipe.recipe.max_restarts;
+  // Only a launcher can start its processes again.
+  const int64_t restarts = launched_ranks() != nullptr ? 0 : attempt.recipe.recipe.max_restarts;
   const train::ForkRequest* const fork = attempt.start.origin.fork;
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
+  if (const EarlierAttempts* const earlier = earlier_attempts()) lost = earlier->lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
     Attempt next = attempt_to_continue(details_of(result.run, options), fork, options);
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
@@ -152,6 +164,52 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   }
   if (lost.size() > 1) result.warnings.insert(result.warnings.begin(), lost.begin(), lost.end() - 1);
   return result;
+}
+
+// Hosts may have been lost, too.
+std::vector<std::string> settings_after_loss(const schema::Recipe& recipe) {
+  const int64_t processes = earlier_attempts()->processes;
+  if (processes == 0 || processes == recipe.num_processes) return {};
+  const auto settings = schema::settings_for_processes(recipe, processes);
+  RUN_CHECK(settings, ErrorKind::kRun,
+            "{}; the hosts that answer have {} of {} processes, which cannot divide the samples of an optimizer step "
+            "evenly; start the run on other hosts with `runner resume`",
+            earlier_attempts()->lost.back(), processes, recipe.num_processes);
+  return *settings;
+}
+
+// Prints a result, or reports it to the program that may restart the run.
+void print_result(const train::RunResult& result, const Options& options, report::Output& out) {
+  const std::string error =
+      result.error ? with_store_option(report::error_text(result.error->text, out.talk_color()), options) : "";
+  const std::string data =
+      options.json ? document_with_store_option(report::run_document(result), options)
+                   : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options);
+  if (earlier_attempts() != nullptr) {
+    const std::string message = result.error ? result.error->message : "";
+    return send(report_of(EndedRun{result.exit_code, result.lost_process, message, error, data}));
+  }
+  out.colored_talk(error);
+  out.colored_data(data);
+}
+
+int train_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  check_number_of_launched(attempt.recipe.recipe.num_processes);
+  if (const train::MpiRanks* const ranks = launched_ranks())
+    for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));
+  const bool requeues = attempt.recipe.recipe.slurm.requeue;
+  train::RunResult result;
+  {
+    Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
+    RunReporter observer(out, options, quiet, attempt, interrupt);
+    result = train_with_restarts(std::move(attempt), options, observer, interrupt);
+  }
+  print_result(result, options, out);
+  if (requeues && result.status == store::RunStatus::kInterrupted && !result.states.empty()) {
+    leave_launched(result.exit_code);
+    requeue_job(out);
+  }
+  return result.exit_code;
 }
 
 }  // namespace
@@ -166,32 +224,25 @@ int report_finished(const store::RunDetails& run, const std::vector<std::string>
   return 0;
 }
 
+std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Options& options, bool quiet,
+                                     report::Output& out) {
+  const EarlierAttempts* const earlier = earlier_attempts();
+  if (earlier == nullptr || earlier->run.empty()) return std::nullopt;
+  const store::RunDetails run = details_of(earlier->run, options);
+  return about_run(run.run, [&] {
+    Attempt attempt =
+        attempt_to_continue(run, fork, options, settings_after_loss(recorded_recipe(run, store_path(options)).recipe));
+    attempt.start.warnings.push_back(earlier->lost.back());
+    return train_and_report(std::move(attempt), options, quiet, out);
+  });
+}
+
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
   if (const auto run = run_before_requeue(attempt, options)) {
     if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
     attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);
   }
-  const bool requeues = attempt.recipe.recipe.slurm.requeue;
-  check_number_of_launched(attempt.recipe.recipe.num_processes);
-  if (const train::MpiRanks* const ranks = launched_ranks())
-    for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));
-  train::RunResult result;
-  {
-    Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
-    RunReporter observer(out, options, quiet, attempt.start.note, interrupt);
-    result = train_with_restarts(std::move(attempt), options, observer, interrupt);
-  }
-  if (result.error) {
-    out.colored_talk(with_store_option(report::error_text(result.error->text, out.talk_color()), options));
-  }
-  out.colored_data(options.json
-                       ? document_with_store_option(report::run_document(result), options)
-                       : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options));
-  if (requeues && result.status == store::RunStatus::kInterrupted && !result.states.empty()) {
-    leave_launched(result.exit_code);
-    requeue_job(out);
-  }
-  return result.exit_code;
+  return train_and_report(std::move(attempt), options, quiet, out);
 }
 
 }  // namespace runner::cli

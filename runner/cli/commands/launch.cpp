@@ -152,6 +152,7 @@ SlurmJob job_of(const LaunchOptions& options, const Ranks& ranks, const schema::
                .mpi = ranks.count() == 1    ? ""
                       : options.mpi.empty() ? usual_mpi()
                                             : options.mpi,
+               .max_restarts = recipe.max_restarts,
                .requeue = recipe.slurm.requeue};
   std::erase_if(job.settings, [](const std::string& setting) { return setting.starts_with("name="); });
   return job;
