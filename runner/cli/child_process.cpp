@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner/cli/scratch_folder.h"
+#include "schema/base/file.h"
 #include "schema/base/signal_set.h"
 
 extern char** environ;
@@ -23,6 +25,7 @@ int start_child(const ChildStart& start, pid_t& child) {
   };
   create(STDOUT_FILENO, start.out);
   create(STDERR_FILENO, start.messages);
+  if (start.out_descriptor >= 0) ::posix_spawn_file_actions_adddup2(&files, start.out_descriptor, STDOUT_FILENO);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   const sigset_t none = signal_set({}), ignored = signal_set({SIGPIPE, SIGXFSZ});
@@ -46,6 +49,19 @@ int wait_for_child(pid_t child) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return status;
+}
+
+FinishedChild run_child(ChildStart start) {
+  const ScratchFolder scratch("output");
+  start.out = scratch.path() / "out";
+  start.messages = scratch.path() / "messages";
+  pid_t child = -1;
+  FinishedChild finished{.error = start_child(start, child)};
+  if (finished.error != 0) return finished;
+  finished.status = wait_for_child(child);
+  finished.out = read_file(start.out).value_or("");
+  finished.messages = read_file(start.messages).value_or("");
+  return finished;
 }
 
 }  // namespace runner::cli

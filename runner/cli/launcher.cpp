@@ -96,6 +96,10 @@ bool is_one_of_several() {
   return launcher_of_several() != nullptr && module_of_connection() != kOwnRun;
 }
 
+bool is_own_run_of_several() {
+  return launcher_of_several() != nullptr && module_of_connection() == kOwnRun;
+}
+
 bool is_silent_process() {
   const Launcher* const launcher = launcher_of_several();
   const std::string module = module_of_connection();

@@ -20,6 +20,8 @@ inline constexpr const char* kOwnRun = "off";
 bool is_launched();
 // Whether it started several, which are not meant to train runs of their own.
 bool is_one_of_several();
+// Whether it started several, which train runs of their own (RUNNER_MPI=off).
+bool is_own_run_of_several();
 // Whether another process of the launcher will print what this one would. Does not connect.
 bool is_silent_process();
 

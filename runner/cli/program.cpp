@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "backends/runtime/abandoned.h"
+#include "runner/cli/hosts_run.h"
 #include "runner/cli/launcher.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
-#include "runner/cli/remote_hosts.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/reading_watch.h"
 #include "runner/report/documents.h"
@@ -85,7 +85,7 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     json = call.options->json;
     const report::ColorMode color = color_mode(call.options->color);
     out = report::Output(color);
-    if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words);
+    if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words, out);
     if (call.command->trains_in_all_processes) connect_to_launched(words);
     // Open MPI gives its processes a terminal as standard output, even if that of mpirun is a file.
     if (launched_ranks() != nullptr && color == report::ColorMode::kAuto)

@@ -13,7 +13,6 @@
 #include "runner/cli/scratch_folder.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
-#include "schema/base/file.h"
 #include "schema/base/system_limits.h"
 
 namespace runner::cli {
@@ -38,26 +37,21 @@ std::vector<char*> environment_of_sbatch() {
 
 std::string submit_to_slurm(const std::string& script, report::Output& out) {
   const ScratchFolder scratch("sbatch");
-  const ChildStart start{.words = {"sbatch", "--parsable"},
-                         .variables = environment_of_sbatch(),
-                         .in = scratch.path() / "script",
-                         .out = scratch.path() / "out",
-                         .messages = scratch.path() / "messages"};
-  formats::write_new_file(start.in, script);
-  pid_t child = -1;
-  const int error = start_child(start, child);
-  RUN_CHECK(error != ENOENT, ErrorKind::kRun,
+  const std::filesystem::path file = scratch.path() / "script";
+  formats::write_new_file(file, script);
+  const FinishedChild child =
+      run_child({.words = {"sbatch", "--parsable"}, .variables = environment_of_sbatch(), .in = file});
+  RUN_CHECK(child.error != ENOENT, ErrorKind::kRun,
             "sbatch is not installed, or its folder is not in PATH; write the script with --output FILE, and run "
             "`sbatch FILE` on a machine that submits jobs");
-  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start sbatch: {}", system_reason(error));
-  const int status = wait_for_child(child);
-  out.talk(read_file(start.messages).value_or(""));
+  RUN_CHECK(child.error == 0, ErrorKind::kRun, "cannot start sbatch: {}", system_reason(child.error));
+  const int status = child.status;
+  out.talk(child.messages);
   RUN_CHECK(!WIFSIGNALED(status), ErrorKind::kRun, "signal {} ended sbatch; `squeue --me` shows whether there is a job",
             WTERMSIG(status));
   RUN_CHECK(WEXITSTATUS(status) == 0, ErrorKind::kRun, "sbatch failed with exit code {}; no job was submitted",
             WEXITSTATUS(status));
-  const std::string answer = read_file(start.out).value_or("");  // "ID" or "ID;CLUSTER"
-  return answer.substr(0, answer.find_first_of(";\n"));
+  return child.out.substr(0, child.out.find_first_of(";\n"));  // "ID" or "ID;CLUSTER"
 }
 
 }  // namespace runner::cli

@@ -39,32 +39,40 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRA
 
 // Exit code 3: there is no such run. Other errors end the job, so that it does not begin a second run.
 constexpr std::string_view kResumeOrBegin = R"(
-# A restarted job resumes its run, or begins again if the run has no state yet.
-states=
-if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] && [ -e "$store" ]; then
-  states=$("$runner" states "$run" --db "$store") || {
-    code=$?
-    [ "$code" -eq 3 ] || exit "$code"
-  }
-fi
-if [ -n "$states" ]; then
-  set -- resume "$run"
-else
+# Trains. If $1 is above 0, resumes the run, or begins again if it has no state yet.
+train() {
+  states=
+  if [ "$1" -gt 0 ] && [ -e "$store" ]; then
+    states=$("$runner" states "$run" --db "$store") || {
+      code=$?
+      [ "$code" -eq 3 ] || exit "$code"
+    }
+  fi
+  if [ -n "$states" ]; then
+    set -- resume "$run"
+  else
 )";
 
 // --kill-on-bad-exit=1 could kill other ranks when rank 0 has saved the state and exits with 4, and the exit code of
 // srun would then be 137. --export: a job submitted with --export=NONE would start ranks without environment.
-constexpr std::string_view kStart = R"(
-# Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
-# ends alone, the others end by themselves, or else --wait kills them after two minutes.
-code=0
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK"{} --export=ALL --kill-on-bad-exit=0 --wait=120 \
-  "$runner" "$@" --db "$store" </dev/null || code=$?
+constexpr std::string_view kStart = R"(  fi
+  # Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
+  # ends alone, the others end by themselves, or else --wait kills them after two minutes.
+  code=0
+  srun --cpus-per-task="$SLURM_CPUS_PER_TASK"{} --export=ALL --kill-on-bad-exit=0 --wait=120 \
+    "$runner" "$@" --db "$store" </dev/null || code=$?
+}}
+train "${{SLURM_RESTART_COUNT:-0}}"
 )";
 
-constexpr std::string_view kRequeue = R"(
-# Exit code 4: the run was interrupted and has saved its state.
-if [ "$code" -eq 4 ]; then scontrol requeue "$job" || true; fi
+constexpr std::string_view kRestarts = R"(
+# Exit codes above 128: a signal has ended a process.
+restarts=0
+while [ "$code" -gt 128 ] && [ "$restarts" -lt {0} ]; do
+  restarts=$((restarts + 1))
+  echo "a process of the run has ended, exit code $code; restart $restarts of {0}" >&2
+  train 1
+done
 )";
 
 }  // namespace
@@ -76,11 +84,11 @@ std::string slurm_script(const SlurmJob& job) {
   text += kJobId;
   text += fmt::format("run={}-$job\n", shell_word(job.name));
   text += kResumeOrBegin;
-  text += "  set -- exec \"$recipe\"";
+  text += "    set -- exec \"$recipe\"";
   for (const std::string& setting : job.settings) text += ' ' + shell_word(setting);
-  text += " \"name=$run\"\nfi\n";
+  text += " \"name=$run\"\n";
   text += fmt::format(fmt::runtime(kStart), job.mpi.empty() ? "" : " --mpi=" + job.mpi);
-  if (job.requeue) text += kRequeue;
+  if (job.max_restarts > 0) text += fmt::format(fmt::runtime(kRestarts), job.max_restarts);
   return text + "exit \"$code\"\n";
 }
 

@@ -21,7 +21,8 @@ struct SlurmJob {
   int64_t cpus_per_task = 1;
   std::string time, partition;  // empty: the cluster's default
   std::string mpi;              // how srun connects the ranks; empty for a single rank
-  bool requeue = false;         // whether the job requeues itself if the run is interrupted
+  int64_t max_restarts = 0;     // after the loss of a process, within the job
+  bool requeue = false;         // whether the run requeues the job (slurm.requeue), which Slurm must allow
 };
 
 // Returns the script. The number of restarts that Slurm reports tells a restarted job to resume its run.

@@ -5,10 +5,12 @@
 
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
+#include "runner/cli/launch_report.h"
 #include "runner/cli/launcher.h"
 #include "runner/cli/rank.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
+#include "runner/cli/slurm_job.h"
 #include "runner/cli/spooling.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
@@ -16,11 +18,13 @@
 #include "runner/report/documents.h"
 #include "runner/report/progress.h"
 #include "runner/report/provenance.h"
+#include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/loop/start_warnings.h"
 #include "runner/train/run/checkpoint/restore.h"
+#include "schema/recipe/resume_check.h"
 #include "store/process.h"
 
 namespace runner::cli {
@@ -30,8 +34,13 @@ namespace {
 // store that was given.
 class RunReporter : public report::ProgressReporter {
  public:
-  RunReporter(report::Output& out, const Options& options, bool quiet, std::string note, Interrupt& interrupt)
-      : ProgressReporter(out, quiet), out_(out), options_(options), note_(std::move(note)), interrupt_(interrupt) {}
+  RunReporter(report::Output& out, const Options& options, bool quiet, const Attempt& attempt, Interrupt& interrupt)
+      : ProgressReporter(out, quiet),
+        out_(out),
+        options_(options),
+        note_(attempt.start.note),
+        max_restarts_(attempt.recipe.recipe.max_restarts),
+        interrupt_(interrupt) {}
 
   void on_warning(std::string_view text) override {
     ProgressReporter::on_warning(with_store_option(std::string(text), options_));
@@ -42,6 +51,7 @@ class RunReporter : public report::ProgressReporter {
 
   void on_start(std::string_view run, std::string_view name) override {
     interrupt_.run_has_begun(true);
+    if (earlier_attempts() != nullptr) send(report_of(BegunRun{std::string(run), std::string(name), max_restarts_}));
     if (const std::string note = std::exchange(note_, {}); !note.empty()) out_.say(note);
     ProgressReporter::on_start(run, name);
   }
@@ -50,6 +60,7 @@ class RunReporter : public report::ProgressReporter {
   report::Output& out_;
   const Options& options_;
   std::string note_;
+  const int64_t max_restarts_;
   Interrupt& interrupt_;
 };
 
@@ -132,19 +143,28 @@ store::RunDetails details_in(const std::filesystem::path& file, const std::strin
   return store::show_run(store, store::find_run(store, run));
 }
 
-// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times. `file`: where
-// the attempts are recorded.
+// Continues a run like `runner resume`. If it has no state yet, it begins again: as a fork, if `fork` is not null.
+Attempt attempt_to_continue(const store::RunDetails& run, const train::ForkRequest* fork, const Options& options,
+                            const std::vector<std::string>& settings = {}) {
+  Attempt attempt = attempt_to_resume(run, store_path(options), settings);
+  attempt.start.origin.fork = fork;
+  attempt.start.origin.may_begin_again = true;
+  return attempt;
+}
+
+// Trains, and after the loss of a process continues the run, up to max_restarts times. `file`: where the attempts are
+// recorded.
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, const std::filesystem::path& file,
                                      train::Observer& observer, Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
-  const int64_t restarts = attempt.recipe.recipe.max_restarts;
+  // Only a launcher can start its processes again.
+  const int64_t restarts = launched_ranks() != nullptr ? 0 : attempt.recipe.recipe.max_restarts;
   const train::ForkRequest* const fork = attempt.start.origin.fork;
   train::RunResult result = train_attempt(std::move(attempt), file, observer, stop);
   std::vector<std::string> lost;
+  if (const EarlierAttempts* const earlier = earlier_attempts()) lost = earlier->lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    Attempt next = attempt_to_resume(details_in(file, result.run), store_path(options), {});
-    next.start.origin.fork = fork;
-    next.start.origin.may_begin_again = true;
+    Attempt next = attempt_to_continue(details_in(file, result.run), fork, options);
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
     next.start.warnings.push_back(lost.back());
     interrupt.run_has_begun(false);
@@ -154,27 +174,87 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, co
   return result;
 }
 
-}  // namespace
+// Hosts may have been lost, too.
+std::vector<std::string> settings_after_loss(const schema::Recipe& recipe) {
+  const int64_t processes = earlier_attempts()->processes;
+  if (processes == 0 || processes == recipe.num_processes) return {};
+  const auto settings = schema::settings_for_processes(recipe, processes);
+  RUN_CHECK(settings, ErrorKind::kRun,
+            "{}; the hosts that answer have {} of {} processes, which cannot divide the samples of an optimizer step "
+            "evenly; start the run on other hosts with `runner resume`",
+            earlier_attempts()->lost.back(), processes, recipe.num_processes);
+  return *settings;
+}
 
-int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+// Prints a result, or reports it to the program that may restart the run.
+void print_result(const train::RunResult& result, const Options& options, report::Output& out) {
+  const std::string error =
+      result.error ? with_store_option(report::error_text(result.error->text, out.talk_color()), options) : "";
+  const std::string data =
+      options.json ? document_with_store_option(report::run_document(result), options)
+                   : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options);
+  if (earlier_attempts() != nullptr) {
+    const std::string message = result.error ? result.error->message : "";
+    return send(report_of(EndedRun{result.exit_code, result.lost_process, message, error, data}));
+  }
+  out.colored_talk(error);
+  out.colored_data(data);
+}
+
+int train_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
   check_number_of_launched(attempt.recipe.recipe.num_processes);
   if (const train::MpiRanks* const ranks = launched_ranks())
     for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));
+  const bool requeues = attempt.recipe.recipe.slurm.requeue;
   train::RunResult result;
   {
     Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
-    RunReporter observer(out, options, quiet, attempt.start.note, interrupt);
+    RunReporter observer(out, options, quiet, attempt, interrupt);
     RecordingPlace place(attempt, options);
     result = train_with_restarts(std::move(attempt), options, place.file(), observer, interrupt);
     place.finish(result, observer);
   }
-  if (result.error) {
-    out.colored_talk(with_store_option(report::error_text(result.error->text, out.talk_color()), options));
+  print_result(result, options, out);
+  if (requeues && result.status == store::RunStatus::kInterrupted && !result.states.empty()) {
+    leave_launched(result.exit_code);
+    requeue_job(out);
   }
-  out.colored_data(options.json
-                       ? document_with_store_option(report::run_document(result), options)
-                       : with_store_option(report::summary_text(result, out.data_width(), out.data_color()), options));
   return result.exit_code;
+}
+
+}  // namespace
+
+int report_finished(const store::RunDetails& run, const std::vector<std::string>& ignored, const Options& options,
+                    report::Output& out) {
+  out.say(fmt::format("run {} is already finished{}", run.run.uid,
+                      ignored.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(ignored, " "))));
+  store::Store store = open_store(options);
+  out.colored_data(options.json ? run.run.summary_json
+                                : report::show_text(run, more_of(store, run.run), out.data_width(), out.data_color()));
+  return 0;
+}
+
+std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Options& options, bool quiet,
+                                     report::Output& out) {
+  const EarlierAttempts* const earlier = earlier_attempts();
+  if (earlier == nullptr || earlier->run.empty()) return std::nullopt;
+  ingest_left_spools(options, out);
+  const store::RunDetails run = details_of(earlier->run, options);
+  return about_run(run.run, [&] {
+    Attempt attempt =
+        attempt_to_continue(run, fork, options, settings_after_loss(recorded_recipe(run, store_path(options)).recipe));
+    attempt.start.warnings.push_back(earlier->lost.back());
+    return train_and_report(std::move(attempt), options, quiet, out);
+  });
+}
+
+int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  if (attempt.recipe.recipe.slurm.requeue) ingest_left_spools(options, out);
+  if (const auto run = run_before_requeue(attempt, options)) {
+    if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
+    attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);
+  }
+  return train_and_report(std::move(attempt), options, quiet, out);
 }
 
 }  // namespace runner::cli

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -121,6 +122,15 @@ std::string compiler_name() {
 
 std::string build_kind() {
   return kBuild;
+}
+
+std::string slurm_job_id() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* const value = std::getenv(name);
+    return value != nullptr ? value : "";
+  };
+  const std::string element = variable("SLURM_ARRAY_TASK_ID");
+  return element.empty() ? variable("SLURM_JOB_ID") : fmt::format("{}_{}", variable("SLURM_ARRAY_JOB_ID"), element);
 }
 
 std::string system_name() {

@@ -39,6 +39,11 @@ std::string build_kind();
 std::string system_name();
 int64_t memory_bytes();
 
+// Key of slurm_job_id() in the recorded environment of an attempt.
+inline constexpr const char* kSlurmJob = "slurm_job";
+// Returns the id of the Slurm job in which this process runs, JOB_TASK for an element of an array; empty outside jobs.
+std::string slurm_job_id();
+
 std::string environment_text(const Environment& environment, bool color);
 std::string environment_document(const Environment& environment);
 

@@ -57,6 +57,7 @@ std::string environment_json() {
                      {"glibc", std::string(::gnu_get_libc_version())},
                      {"onednn", backends::onednn_version()},
                      {"sqlite", store::sqlite_version()}};
+  if (const std::string job = slurm_job_id(); !job.empty()) facts.emplace_back(kSlurmJob, job);
   for (const std::string& variable : steering_variables()) {
     const size_t equals = variable.find('=');
     const std::string name = variable.substr(0, equals), value = variable.substr(equals + 1);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "schema/base/diagnostic.h"
+#include "schema/base/file.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
 #include "schema/base/value.h"
@@ -109,8 +110,10 @@ constexpr std::string_view kParallelismKeys[] = {"parallelism_config_dp_replicat
                                                  "parallelism_config_sp_seq_length_is_variable",
                                                  "parallelism_config_sp_attn_implementation"};
 
-constexpr std::string_view kOneMachine = "all processes of a run are on one machine";
-constexpr std::string_view kNoRendezvous = "the processes of a run communicate through shared memory";
+constexpr std::string_view kOneCommand = "one command starts the processes of all machines";
+constexpr std::string_view kNoRendezvous = "processes meet in shared memory, or through MPI between machines";
+constexpr std::string_view kLauncher = "mpirun or srun starts the processes of several machines";
+constexpr std::string_view kNamedHosts = "name the hosts in --hosts";
 constexpr std::string_view kEmulated = "the TPU is emulated, there are no machines to start";
 constexpr std::string_view kWholeModels = "each process has the whole model";
 constexpr std::string_view kNoCloud = "runs are started on this machine, not in a cloud";
@@ -124,8 +127,8 @@ constexpr Key kKeys[] = {
     {"debug", Type::kBoolean, "false", "tensor shapes are always checked before a collective"},
     {"enable_cpu_affinity", Type::kBoolean, "false", ""},
     {"num_processes", Type::kInteger, "", ""},
-    {"num_machines", Type::kInteger, "1", kOneMachine},
-    {"machine_rank", Type::kInteger, "0", kOneMachine},
+    {"num_machines", Type::kInteger, "1", ""},
+    {"machine_rank", Type::kInteger, "0", kOneCommand},
     {"gpu_ids", Type::kAny, "all", "devices are emulated, one per process"},
     {"main_process_ip", Type::kText, "", kNoRendezvous},
     {"main_process_port", Type::kInteger, "", kNoRendezvous},
@@ -143,7 +146,7 @@ constexpr Key kKeys[] = {
     {"command_file", Type::kText, "", kEmulated},
     {"dynamo_backend", Type::kText, "NO", "the engine compiles every step"},
     {"dynamo_config", Type::kSection, "", "the engine compiles every step", kDynamoKeys},
-    {"mpirun_config", Type::kSection, "", kOneMachine, kMpiKeys},
+    {"mpirun_config", Type::kSection, "", "collectives are those of this program", kMpiKeys},
     {"fp8_config", Type::kSection, "", "fp8 is not supported", kFp8Keys},
     {"fsdp_config", Type::kSection, "", kWholeModels, kFsdpKeys},
     {"deepspeed_config", Type::kSection, "", kWholeModels, kDeepSpeedKeys},
@@ -227,7 +230,10 @@ class Import {
       report_.add(ErrorId::kMissingKey, root_.place, "distributed_type", "distributed_type is missing",
                   "Accelerate requires it, too; write distributed_type: \"NO\" for one process");
     if (!report_.empty()) return {};
+    hosts_ = hosts_of_file();
+    take_number_of_machines();
     for (const YamlNode::Member& member : root_.members) take(member);
+    take_machines();
     if (const YamlNode* downcast = find("downcast_bf16"); downcast != nullptr) take_downcast(*downcast);
     return std::move(result_);
   }
@@ -340,6 +346,8 @@ class Import {
     if (key.name == "num_processes") return take_processes(value);
     if (key.name == "mixed_precision") return take_precision(value, lower_case(value.text));
     if (key.name == "fp16" && find("mixed_precision") == nullptr && *truth(value)) return take_precision(value, "fp16");
+    if (key.name == "main_process_ip" && machines_ > 1)
+      return hosts_.empty() ? void() : leave_out(key.name, value, "rank 0 is on the first host");
     if (key.name == "enable_cpu_affinity") result_.settings.enable_cpu_affinity = *truth(value);
     if (key.reason.empty()) return;
     const bool usual = key.type == Type::kBoolean ? !*truth(value) : value.text == key.usual && !key.usual.empty();
@@ -356,8 +364,12 @@ class Import {
 
   void take_processes(const YamlNode& value) {
     const int64_t number = *integer(value), most = find_fields("num_processes")[0].range.most;
-    if (number < 1) return leave_out("num_processes", value, "expected at least 1; using 1");
-    if (number > most) return leave_out("num_processes", value, fmt::format("expected at most {}; using 1", most));
+    const std::string_view used = !hosts_.empty()  ? "the slots of the host file"
+                                  : machines_ == 1 ? "1"
+                                                   : "1 on each machine";
+    if (number < 1) return leave_out("num_processes", value, fmt::format("expected at least 1; using {}", used));
+    if (number > most)
+      return leave_out("num_processes", value, fmt::format("expected at most {}; using {}", most, used));
     result_.settings.num_processes = number;
   }
 
@@ -381,15 +393,90 @@ class Import {
         result_.settings.gradient_accumulation_steps = integer(value);
       } else if (member.key.ends_with("gradient_clipping")) {
         result_.settings.clip_grad_norm = number_of(value);
-      } else {
-        leave_out(section.key + "." + member.key, value, key.reason);
+      } else if (!is_host_file(member.key) || hosts_.empty()) {
+        leave_out(section.key + "." + member.key, value, reason_of(member.key, key));
       }
     }
+  }
+
+  static std::string_view reason_of(std::string_view name, const Key& section) {
+    if (is_host_file(name)) return "cannot read it, or it has no hosts; name them in --hosts";
+    if (name == "deepspeed_multinode_launcher") return kLauncher;
+    return name.ends_with("clusion_filter") ? kNamedHosts : section.reason;
+  }
+
+  // ---- machines -----------------------------------------------------------------------------------------------------
+
+  static bool is_host_file(std::string_view name) { return name.ends_with("_hostfile"); }
+
+  // Returns the hosts of the file that DeepSpeed or mpirun would read, with their slots: "NAME slots=N", "NAME:N" or
+  // "NAME". Returns none if there is no such file.
+  std::vector<ImportedMachine> hosts_of_file() const {
+    std::vector<ImportedMachine> hosts;
+    for (const YamlNode::Member& section : root_.members)
+      for (const YamlNode::Member& member : section.value.members)
+        if (is_host_file(member.key) && !member.value.is_unset() && hosts.empty())
+          hosts = hosts_in(read_file(member.value.text).value_or(""));
+    return hosts;
+  }
+
+  static std::vector<ImportedMachine> hosts_in(std::string_view text) {
+    std::vector<ImportedMachine> hosts;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string_view line = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      line = line.substr(0, line.find('#'));
+      line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+      const size_t name_end = std::min(line.find_first_of(" \t\r:"), line.size());
+      if (name_end == 0) continue;
+      const size_t digits = line.find_first_of("0123456789", name_end);
+      const std::string_view slots = digits < line.size() ? line.substr(digits) : "1";
+      hosts.push_back({std::string(line.substr(0, name_end)),
+                       whole_number(slots.substr(0, slots.find_first_not_of("0123456789"))).value_or(1)});
+    }
+    return hosts;
+  }
+
+  void take_number_of_machines() {
+    const YamlNode* const node = find("num_machines");
+    const int64_t number = node != nullptr ? *integer(*node) : 1;
+    const auto of_file = static_cast<int64_t>(hosts_.size());
+    if (number < 1 || number > find_fields("num_processes")[0].range.most) {
+      leave_out("num_machines", *node, fmt::format("expected 1 to 4096; using {}", std::max<int64_t>(1, of_file)));
+    } else if (of_file == 0) {
+      machines_ = number;
+    } else if (node != nullptr && number != of_file) {
+      leave_out("num_machines", *node, fmt::format("the host file has {}", count_text(of_file, "host")));
+    }
+    if (of_file > 0) machines_ = of_file;
+  }
+
+  // Accelerate divides num_processes, the number for all machines, evenly among them.
+  void take_machines() {
+    if (machines_ == 1) return;
+    const YamlNode* const given = find("num_processes");
+    const bool is_given = given != nullptr && result_.settings.num_processes == *integer(*given);
+    const int64_t each = std::max<int64_t>(1, result_.settings.num_processes / machines_);
+    int64_t all = 0;
+    for (int64_t i = 0; i < machines_; ++i) {
+      ImportedMachine machine = hosts_.empty() ? ImportedMachine{} : hosts_[static_cast<size_t>(i)];
+      if (is_given || hosts_.empty()) machine.processes = each;
+      all += machine.processes;
+      result_.machines.push_back(std::move(machine));
+    }
+    if (const YamlNode* const ip = find("main_process_ip"); ip != nullptr && hosts_.empty())
+      result_.machines.front().host = ip->text;
+    if (is_given && all != result_.settings.num_processes)
+      leave_out("num_processes", *given, fmt::format("{} machines have as many each; using {}", machines_, all));
+    result_.settings.num_processes = all;
   }
 
   const YamlNode& root_;
   Report& report_;
   ImportedConfig result_;
+  std::vector<ImportedMachine> hosts_;  // of the host file
+  int64_t machines_ = 1;
 };
 
 }  // namespace

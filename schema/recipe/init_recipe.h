@@ -27,14 +27,21 @@ std::string init_recipe(std::string_view name);
 std::string init_recipe(std::string_view name, const RecipeSettings& settings,
                         const std::vector<std::string>& comments);
 
+struct ImportedMachine {
+  std::string host;  // empty: the file does not name it
+  int64_t processes = 1;
+};
+
 struct ImportedConfig {
   RecipeSettings settings;
+  std::vector<ImportedMachine> machines;  // the first one has rank 0; empty: a single machine
   // Settings that were not imported, in the order of the file: "KEY: VALUE: reason".
   std::vector<std::string> left_out;
 };
 
 // Reads Accelerate's configuration file, YAML or JSON, which `accelerate config` writes: the number of processes, the
-// device, the precision, and the settings of engines such as DeepSpeed. Settings that a recipe has are imported; the
+// machines, the device, the precision, and the settings of engines such as DeepSpeed. Also reads the host file that it
+// names. Settings that a recipe has are imported; the
 // others are listed with the reason. Keys, types and defaults: ClusterConfig and SageMakerConfig of Accelerate 1.15
 // (commands/config/config_args.py, cluster.py); the older `fp16` and `dynamo_backend` as in its process_config. Throws
 // RecipeError with all faults: invalid YAML, an unknown key or choice, a value of another type, no distributed_type.

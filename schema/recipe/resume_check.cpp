@@ -181,4 +181,18 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
   return diagnostics;
 }
 
+std::optional<std::vector<std::string>> settings_for_processes(const Recipe& recipe, int64_t processes) {
+  Recipe after = recipe;
+  after.num_processes = processes;
+  std::vector<std::string> settings{fmt::format("num_processes={}", processes)};
+  const int64_t samples = samples_per_step(recipe);
+  if (samples == samples_per_step(after)) return settings;
+  for (const bool keeps_batch : {true, false})
+    if (const std::string other = other_field_for(samples, after, keeps_batch); !other.empty()) {
+      settings.push_back(other);
+      return settings;
+    }
+  return std::nullopt;
+}
+
 }  // namespace runner::schema

@@ -1,6 +1,9 @@
 // Checks the overrides of a resumed run. Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "schema/recipe/recipe_reader.h"
@@ -13,5 +16,9 @@ namespace runner::schema {
 // batches is checked when the run is restored.
 std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after,
                                                bool is_finished = false);
+
+// Returns the settings with which a run continues on another number of processes, and an optimizer step keeps its
+// number of samples. Returns nullopt if they cannot be divided among the processes.
+std::optional<std::vector<std::string>> settings_for_processes(const Recipe& recipe, int64_t processes);
 
 }  // namespace runner::schema

@@ -41,9 +41,9 @@ TEST(RemoteHosts, BecomeACommandOfEachLibrary) {
   if (::geteuid() == 0) expected.emplace_back("--allow-run-as-root");
   expected.insert(expected.end(),
                   {"-x", "RUNNER_DB", "-x", "RUNNER_MPI=openmpi", "-n", "3", "/opt/runner", "exec", "my recipe.yaml"});
-  EXPECT_EQ(launch_command(hosts, {"openmpi", "Open MPI v4.1.4"}, "/bin/mpirun", {"RUNNER_DB"}, "/opt/runner", words),
+  EXPECT_EQ(launch_command({{"openmpi", "Open MPI v4.1.4"}, "/bin/mpirun"}, hosts, {"RUNNER_DB"}, "/opt/runner", words),
             expected);
-  EXPECT_EQ(launch_command(hosts, {"mpich", "MPICH 4.0.2"}, "/bin/mpiexec", {"RUNNER_DB"}, "/opt/runner", words),
+  EXPECT_EQ(launch_command({{"mpich", "MPICH 4.0.2"}, "/bin/mpiexec"}, hosts, {"RUNNER_DB"}, "/opt/runner", words),
             (std::vector<std::string>{"/bin/mpiexec", "-hosts", "a:2,b:1", "-genv", "RUNNER_MPI", "mpich", "-n", "3",
                                       "/opt/runner", "exec", "my recipe.yaml"}));
 }

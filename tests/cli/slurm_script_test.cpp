@@ -25,6 +25,7 @@ TEST(SlurmScript, HasAllOptions) {
                           .time = "1-12",
                           .partition = "short,long",
                           .mpi = "pmix",
+                          .max_restarts = 2,
                           .requeue = true}),
             R"(#!/bin/sh
 #SBATCH --job-name=digits
@@ -48,28 +49,35 @@ job=$SLURM_JOB_ID
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi
 run=digits-$job
 
-# A restarted job resumes its run, or begins again if the run has no state yet.
-states=
-if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] && [ -e "$store" ]; then
-  states=$("$runner" states "$run" --db "$store") || {
-    code=$?
-    [ "$code" -eq 3 ] || exit "$code"
-  }
-fi
-if [ -n "$states" ]; then
-  set -- resume "$run"
-else
-  set -- exec "$recipe" 'optimizer.lr=0.1' 'vars.text=$HOME "x"' "name=$run"
-fi
+# Trains. If $1 is above 0, resumes the run, or begins again if it has no state yet.
+train() {
+  states=
+  if [ "$1" -gt 0 ] && [ -e "$store" ]; then
+    states=$("$runner" states "$run" --db "$store") || {
+      code=$?
+      [ "$code" -eq 3 ] || exit "$code"
+    }
+  fi
+  if [ -n "$states" ]; then
+    set -- resume "$run"
+  else
+    set -- exec "$recipe" 'optimizer.lr=0.1' 'vars.text=$HOME "x"' "name=$run"
+  fi
+  # Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
+  # ends alone, the others end by themselves, or else --wait kills them after two minutes.
+  code=0
+  srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --mpi=pmix --export=ALL --kill-on-bad-exit=0 --wait=120 \
+    "$runner" "$@" --db "$store" </dev/null || code=$?
+}
+train "${SLURM_RESTART_COUNT:-0}"
 
-# Slurm 22.05 does not pass --cpus-per-task of the job on to srun. The ranks of a run leave together. If one of them
-# ends alone, the others end by themselves, or else --wait kills them after two minutes.
-code=0
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --mpi=pmix --export=ALL --kill-on-bad-exit=0 --wait=120 \
-  "$runner" "$@" --db "$store" </dev/null || code=$?
-
-# Exit code 4: the run was interrupted and has saved its state.
-if [ "$code" -eq 4 ]; then scontrol requeue "$job" || true; fi
+# Exit codes above 128: a signal has ended a process.
+restarts=0
+while [ "$code" -gt 128 ] && [ "$restarts" -lt 2 ]; do
+  restarts=$((restarts + 1))
+  echo "a process of the run has ended, exit code $code; restart $restarts of 2" >&2
+  train 1
+done
 exit "$code"
 )");
 }

@@ -113,6 +113,32 @@ exit $code)sh",
         signal, rank));
   }
 
+  // Runs a command on two hosts with three ranks, and `meanwhile` at the same time. A program in place of ssh starts
+  // each host's part on this machine. Open MPI's shared memory would take the hosts for one.
+  Result run_on_hosts(const std::string& command, const std::string& meanwhile = "") const {
+    write_text(file("ssh"), "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n");
+    fs::permissions(file("ssh"), fs::perms::owner_all);
+    return run(fmt::format(
+        R"sh(export RUNNER_MPI={} OMPI_MCA_plm_rsh_agent=$PWD/ssh OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo
+export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$PWD/ssh
+# Prints the process of rank $1 in this folder.
+process_of() {{
+  for process in $(grep -l -z -x "{}=$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3); do
+    case $(readlink "/proc/$process/cwd")/$(readlink "/proc/$process/exe") in "$PWD"/*/bin/runner) echo "$process" ;; esac
+  done
+}}
+count() {{ runner sql "SELECT count(*) FROM $1" --format csv 2>/dev/null | tail -n 1; }}
+timeout 100 {} --hosts 127.0.0.1:1,localhost:2 > out 2> err & run=$!
+(
+:
+{}
+)
+wait $run; code=$?
+cat out; cat err >&2
+exit $code)sh",
+        GetParam().module, GetParam().rank_variable, command, meanwhile));
+  }
+
  private:
   Folder folder_;
 };
@@ -160,19 +186,78 @@ TEST_P(LaunchedRuns, ResumeWithAnotherDivision) {
   EXPECT_EQ(weights("parts"), weights("whole"));
 }
 
-// A program in place of ssh starts each host's part on this machine. Open MPI's shared memory would take the hosts for
-// one.
 TEST_P(LaunchedRuns, RunOnHostsOverSsh) {
-  write_text(file("ssh"), "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n");
-  fs::permissions(file("ssh"), fs::perms::owner_all);
   ASSERT_EQ(run("runner exec r.yaml num_processes=3 name=own --quiet").exit_code, 0);
-  const Result result = run(fmt::format(
-      "export RUNNER_MPI={} OMPI_MCA_plm_rsh_agent=$PWD/ssh OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo\n"
-      "export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$PWD/ssh\n"
-      "runner exec r.yaml name=remote --quiet --hosts 127.0.0.1:1,localhost:2",
-      GetParam().module));
+  const Result result = run_on_hosts("runner exec r.yaml name=remote --quiet");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(weights("remote"), weights("own"));
+}
+
+// ---- continued runs ------------------------------------------------------------------------------------------------
+
+constexpr const char* kLongOnHosts =
+    "runner exec long.yaml num_processes=3 train.steps=15000 'log.every=1000 steps' --json";
+// Waits for the state number $1 and kills the process of rank $2.
+constexpr const char* kKill = R"sh(
+kill_at() {
+  until [ "$(count states)" -ge 1 ] && [ "$(count attempts)" -eq "$1" ]; do kill -0 $run || exit; done
+  until process=$(process_of "$2") && [ -n "$process" ]; do kill -0 $run || exit; done
+  kill -KILL $process
+}
+)sh";
+
+void expect_one_document(const std::string& out) {
+  EXPECT_EQ(out.substr(0, 2), "{\n");
+  EXPECT_EQ(out.find("\n{"), std::string::npos) << out;
+  EXPECT_EQ(out.substr(out.size() - std::min<size_t>(3, out.size())), "\n}\n") << out;
+}
+
+TEST_P(LaunchedRuns, ContinueOnHostsAfterTheLossOfAProcess) {
+  ASSERT_EQ(run(std::string(kLongOnHosts) + " name=own").exit_code, 0);
+  const std::string expected = weights("own");
+  fs::remove(file("runner.db"));
+  const Result result = run_on_hosts(std::string(kLongOnHosts) + " max_restarts=3",
+                                     std::string(kKill) + "kill_at 1 1; kill_at 2 0; kill_at 3 2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_one_document(result.out);
+  EXPECT_NE(result.out.find("\"status\": \"done\""), std::string::npos) << result.out;
+  for (const char* const restart : {"; restart 1 of 3\"", "; restart 2 of 3\"", "; restart 3 of 3\""})
+    EXPECT_NE(result.out.find(restart), std::string::npos) << restart << '\n' << result.out;
+  EXPECT_EQ(run("runner sql 'SELECT attempts FROM runs' --format csv").out, "attempts\n4\n");
+  EXPECT_TRUE(weights("@last") == expected);
+}
+
+TEST_P(LaunchedRuns, FailOnHostsAfterTooManyLosses) {
+  const Result result =
+      run_on_hosts(std::string(kLongOnHosts) + " max_restarts=1", std::string(kKill) + "kill_at 1 1; kill_at 2 1");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  expect_one_document(result.out);
+  EXPECT_NE(result.out.find("\"status\": \"failed\""), std::string::npos) << result.out;
+  EXPECT_EQ(run("runner sql 'SELECT attempts FROM runs' --format csv").out, "attempts\n2\n");
+  EXPECT_EQ(run("runner resume @last num_processes=1 train.steps=15001 --quiet").exit_code, 0);
+}
+
+TEST_P(LaunchedRuns, AreNotContinuedAfterAnError) {
+  write_text(file("hook.lua"), R"(return {
+  on_step_end = function(acc)
+    if acc.process_index == 1 and acc.step == 60 then error("out of luck") end
+  end,
+}
+)");
+  const Result result = run_on_hosts(std::string(kLongOnHosts) + " max_restarts=3 hooks=hook.lua");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  expect_one_document(result.out);
+  EXPECT_NE(result.err.find("error: hook.lua:3: rank 1, after 60 steps: out of luck"), std::string::npos) << result.err;
+  EXPECT_EQ(run("runner sql 'SELECT attempts FROM runs' --format csv").out, "attempts\n1\n");
+}
+
+TEST_P(LaunchedRuns, AreNotContinuedAfterAnInterruption) {
+  const Result result =
+      run_on_hosts("runner exec long.yaml num_processes=3 max_restarts=3 --json",
+                   "until [ \"$(count states)\" -ge 1 ]; do kill -0 $run || exit; done; kill -INT $run");
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  expect_one_document(result.out);
+  EXPECT_EQ(run("runner sql 'SELECT status, attempts FROM runs' --format csv").out, "status,attempts\ninterrupted,1\n");
 }
 
 // ---- what is wrong -------------------------------------------------------------------------------------------------

@@ -196,5 +196,19 @@ TEST(ResumeCheck, RejectsOtherBatchesOfRanksThatTrainAlone) {
   EXPECT_NE(text.find("with train.local_sgd, each process would train on other samples"), std::string::npos) << text;
 }
 
+TEST(SettingsForProcesses, KeepTheSamplesOfAStep) {
+  const auto settings = [](const char* keys, int64_t processes) {
+    return settings_for_processes(read_recipe_text(std::string(kStored) + keys, "r.yaml").recipe, processes);
+  };
+  using Settings = std::vector<std::string>;
+  EXPECT_EQ(settings("num_processes: 4", 2), (Settings{"num_processes=2", "gradient_accumulation_steps=2"}));
+  EXPECT_EQ(settings("num_processes: 4", 1), (Settings{"num_processes=1", "gradient_accumulation_steps=4"}));
+  EXPECT_EQ(settings("num_processes: 6\ngradient_accumulation_steps: 2", 4),
+            (Settings{"num_processes=4", "gradient_accumulation_steps=3"}));
+  EXPECT_EQ(settings("num_processes: 3", 2), (Settings{"num_processes=2", "data.batch_size=6"}));
+  EXPECT_EQ(settings("num_processes: 4", 3), std::nullopt);  // 16 samples
+  EXPECT_EQ(settings("num_processes: 4\nsplit_batches: true", 3), (Settings{"num_processes=3"}));
+}
+
 }  // namespace
 }  // namespace runner::schema

@@ -241,6 +241,39 @@ EOF
   same "$(tensors)" "$(expected_tensors medium.yaml)"
 }
 
+# requeued_by_key SCRIPT OPTION…: interrupts a job of 4 ranks, which requeues itself once.
+requeued_by_key() {
+  job=$(sbatch --parsable --open-mode=append -o output "$@")
+  wait_for 60 are_running 1
+  scancel --signal=TERM "$job"
+  same "$(job_end "$job")" "COMPLETED 0:0"
+  cat output
+  same "$(grep -c "^requeued job $job" output)" 1
+  same "$(runner sql "SELECT status, num_processes, attempts FROM runs" --format csv | tail -n +2)" "done,4,2"
+  same "$(tensors)" "$(expected_tensors medium.yaml)"
+}
+key_in_own_script() {
+  recipe 6000 >medium.yaml
+  echo "slurm: {requeue: true}" >>medium.yaml
+  printf '#!/bin/sh\nsrun --mpi=%s runner exec medium.yaml\n' "$type" >job.sh
+  requeued_by_key --requeue -n 4 job.sh
+}
+launched_with_requeue() {
+  recipe 6000 >medium.yaml
+  runner launch slurm medium.yaml --tasks-per-node 4 --mpi "$type" --requeue --output job.sh
+  requeued_by_key job.sh
+}
+cancelled_with_key() {
+  recipe 10000000 >long.yaml
+  echo "slurm: {requeue: true}" >>long.yaml
+  job=$(sbatch --parsable --requeue -n 4 -o output --wrap "srun --mpi=$type runner exec long.yaml")
+  wait_for 60 are_running 1
+  scancel "$job"
+  same "$(job_end "$job" | cut -d ' ' -f 1)" CANCELLED
+  cat output
+  same "$(runs)" "interrupted,4"
+}
+
 two_jobs() {
   recipe 3000 >medium.yaml
   first=$(sbatch --parsable -w node1 -n 2 -o output1 --wrap "srun --mpi=$type runner exec medium.yaml name=first")
@@ -299,6 +332,9 @@ if [ -n "${last-}" ]; then
   check other_number "srun -n 4 with num_processes=3 is refused once"
   check time_limits "a state is saved before and at the time limit"
   check requeued "a requeued job resumes, and trains the same weights"
+  check key_in_own_script "slurm.requeue requeues a job once, and the job continues the run"
+  check launched_with_requeue "so does a script of launch slurm --requeue"
+  check cancelled_with_key "a cancelled job is not requeued"
   check two_jobs "two jobs on a node at the same time finish"
   check killed_rank "the loss of a rank ends the job"
 fi

@@ -18,6 +18,7 @@ constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, kHos
                                        quiet_argument(&ExecOptions::quiet)};
 
 int exec(const ExecOptions& options, report::Output& out) {
+  if (const auto code = continue_lost_run(/*fork=*/nullptr, options, options.quiet, out)) return *code;
   schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);
   if (const train::MpiRanks* const ranks = launched_ranks())
     recipe = with_processes(std::move(recipe), options, ranks->size(), out);

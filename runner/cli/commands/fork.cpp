@@ -76,6 +76,7 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   const schema::ReadResult before =
       recorded_recipe(details, store_path(options), overrides_of_secrets(details.recipe, options.overrides));
   request.before = before.recipe;
+  if (const auto code = continue_lost_run(&request, options, options.quiet, out)) return *code;
   nn::read_no_weights(after.recipe.model);  // the weights come from the state
   AttemptStart start = recorded_start(details);
   start.origin.fork = &request;

@@ -55,7 +55,8 @@ constexpr Argument kLaunchArguments[] = {
     {"--partition", "P", "partition; default: the cluster's", &LaunchOptions::partition},
     {"--mpi", "pmi2|pmix", "how srun connects the ranks; default: as the MPI library of this program needs",
      &LaunchOptions::mpi},
-    {"--requeue", "", "requeue the job before its time limit, and resume the run, until the run is done",
+    {"--requeue", "",
+     "requeue the job before its time limit, and resume the run, until the run is done; as slurm.requeue=true",
      &LaunchOptions::requeue},
     output_argument(&LaunchOptions::output),
     {"--submit", "", "submit the script with sbatch, and print the job's id instead of the script",
@@ -151,7 +152,8 @@ SlurmJob job_of(const LaunchOptions& options, const Ranks& ranks, const schema::
                .mpi = ranks.count() == 1    ? ""
                       : options.mpi.empty() ? usual_mpi()
                                             : options.mpi,
-               .requeue = options.requeue};
+               .max_restarts = recipe.max_restarts,
+               .requeue = recipe.slurm.requeue};
   std::erase_if(job.settings, [](const std::string& setting) { return setting.starts_with("name="); });
   return job;
 }
@@ -160,7 +162,9 @@ bool goes_to_file(const std::string& output) {
   return !output.empty() && output != "-";
 }
 
-int launch(const LaunchOptions& options, report::Output& out) {
+int launch(const LaunchOptions& given, report::Output& out) {
+  LaunchOptions options = given;
+  if (options.requeue) options.overrides.emplace_back("slurm.requeue=true");
   check_time(options.time);
   check_partition(options.partition);
   schema::ReadResult recipe = read_recipe_file(options, out);

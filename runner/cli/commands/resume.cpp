@@ -29,14 +29,7 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
   Attempt attempt = attempt_to_resume(details, store_path(options), options.overrides);
   if (!options.state.empty()) attempt.start.origin.state = state_named(details, options.state).id;
   if (details.run.status == store::RunStatus::kDone && !attempt.start.origin.longer && options.state.empty()) {
-    out.say(fmt::format(
-        "run {} is already finished{}", details.run.uid,
-        options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
-    store::Store store = open_store(options);
-    out.colored_data(options.json
-                         ? details.run.summary_json
-                         : report::show_text(details, more_of(store, details.run), out.data_width(), out.data_color()));
-    return 0;
+    return report_finished(details, options.overrides, options, out);
   }
   if (options.state.empty() && !options.quiet) attempt.start.note = better_state_note(details);
   return run_and_report(std::move(attempt), options, options.quiet, out);
@@ -57,6 +50,7 @@ auto about_resuming(const store::RunRow& run, Work work) {
 }
 
 int resume(const ResumeOptions& options, report::Output& out) {
+  if (const auto code = continue_lost_run(/*fork=*/nullptr, options, options.quiet, out)) return *code;
   ingest_left_spools(options, out);
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] {

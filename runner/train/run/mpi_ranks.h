@@ -22,6 +22,10 @@
 
 namespace runner::train {
 
+// Whether the failure of a run on several hosts means that a process or a host was lost. Only its text reaches all
+// hosts.
+bool is_lost_process(std::string_view failure);
+
 class MpiRanks {
  public:
   struct Options {

@@ -96,7 +96,7 @@ struct RunResult {
   std::vector<std::string> warnings;
   std::string reason;  // why it ended before its last step; otherwise empty
   std::optional<RunError> error;
-  bool lost_process = false;  // another rank was killed by a signal: the failure is not the run's own
+  bool lost_process = false;  // another rank or its host was lost: the failure is not the run's own
 };
 
 struct ForkRequest;  // checkpoint/restore.h
