@@ -19,7 +19,15 @@ std::string as_report(json::Object report) {
   return kSeparator + json::line(std::move(report));
 }
 
-std::optional<EarlierAttempts> read_variable() {
+}  // namespace
+
+void pass_on(const EarlierAttempts& earlier) {
+  const json::Object document{
+      {"run", earlier.run}, {"lost", json::list_of(earlier.lost)}, {"processes", earlier.processes}};
+  ::setenv(kVariable, json::compact(document).c_str(), /*overwrite=*/1);
+}
+
+std::optional<EarlierAttempts> take_earlier_attempts() {
   const char* const text = std::getenv(kVariable);
   if (text == nullptr) return std::nullopt;
   const json::Value document = json::parse(text);
@@ -29,16 +37,8 @@ std::optional<EarlierAttempts> read_variable() {
   return earlier;
 }
 
-}  // namespace
-
-void pass_on(const EarlierAttempts& earlier) {
-  const json::Object document{
-      {"run", earlier.run}, {"lost", json::list_of(earlier.lost)}, {"processes", earlier.processes}};
-  ::setenv(kVariable, json::compact(document).c_str(), /*overwrite=*/1);
-}
-
 const EarlierAttempts* earlier_attempts() {
-  static const std::optional<EarlierAttempts> earlier = read_variable();
+  static const std::optional<EarlierAttempts> earlier = take_earlier_attempts();
   return earlier ? &*earlier : nullptr;
 }
 

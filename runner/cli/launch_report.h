@@ -20,7 +20,9 @@ struct EarlierAttempts {
 
 // Sets the variable, for programs that this one starts.
 void pass_on(const EarlierAttempts& earlier);
-// Returns null if this program was not started by --hosts. The variable is removed by the first call.
+// Removes the variable, so that programs that this one starts do not have it. Returns nullopt if there is none.
+std::optional<EarlierAttempts> take_earlier_attempts();
+// Returns what the first call has taken; null if this program was not started by --hosts.
 const EarlierAttempts* earlier_attempts();
 
 struct BegunRun {
