@@ -10,6 +10,7 @@ both directions share it. Hidden: the share of this time that does not lengthen 
 """
 import argparse
 import contextlib
+import dataclasses
 import os
 import shutil
 import sqlite3
@@ -24,37 +25,43 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OM
        "OMPI_MCA_btl_tcp_if_include": "lo"}
 
 
-def step_ms(options, folder, launcher, settings):
-    """Trains in a store of its own. launcher(command): the command that starts the ranks. Returns the median step."""
+@dataclasses.dataclass
+class Case:
+    name: str
+    settings: list
+    hosts: bool = False
+    gbit: float = None  # rate of the link between the hosts; None: no limit
+
+    def launch(self, command):
+        """Returns the command that starts the ranks."""
+        if not self.hosts:
+            return command
+        launch = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"]
+        for host in "ab":
+            launch += ([":"] if host == "b" else []) + ["-n", "1", "env", "RUNNER_HOST=" + host, *command]
+        return (["ip", "netns", "exec", NAMESPACE] if self.gbit else []) + launch
+
+
+def step_ms(options, folder, case):
+    """Trains in a store of its own. Returns the median step."""
+    if case.gbit:
+        limit_link(case.gbit)
     with tempfile.TemporaryDirectory() as place:
         db = os.path.join(place, "bench.db")
         command = [options.runner, "exec", os.path.join(folder, "gpt.yaml"), "--quiet", "--db", db, "threads=1",
-                   f"model.layers={options.layers}", f"train.steps={options.steps}", "log.every=1 steps", *settings]
-        subprocess.run(launcher(command), check=True, stdout=subprocess.DEVNULL, env={**os.environ, **MPI})
+                   f"model.layers={options.layers}", f"train.steps={options.steps}", "log.every=1 steps", *case.settings]
+        subprocess.run(case.launch(command), check=True, stdout=subprocess.DEVNULL, env={**os.environ, **MPI})
         with contextlib.closing(sqlite3.connect(db)) as store:
             times = [ms for ms, in store.execute("SELECT time_ms FROM points WHERE metric = 'train/loss' ORDER BY step")]
     return statistics.median(after - before for before, after in zip(times[2:], times[3:]))
 
 
-def on_hosts(command):
-    launch = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"]
-    for host in "ab":
-        launch += ([":"] if host == "b" else []) + ["-n", "1", "env", "RUNNER_HOST=" + host, *command]
-    return launch
-
-
-def in_namespace(command):
-    return ["ip", "netns", "exec", NAMESPACE, *on_hosts(command)]
-
-
 def limit_link(gbit):
-    """Makes the namespace if needed."""
-    run = lambda *words, **more: subprocess.run(words, check=True, **more)
     if subprocess.run(["ip", "netns", "pids", NAMESPACE], capture_output=True).returncode != 0:
-        run("ip", "netns", "add", NAMESPACE)
-        run("ip", "-n", NAMESPACE, "link", "set", "lo", "up")
-    run("ip", "netns", "exec", NAMESPACE, "tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", f"{gbit}gbit",
-        "burst", "512kb", "latency", "100ms")
+        subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
+        subprocess.run(["ip", "-n", NAMESPACE, "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "netns", "exec", NAMESPACE, "tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate",
+                    f"{gbit}gbit", "burst", "512kb", "latency", "100ms"], check=True)
 
 
 def gradient_bytes(layers, width=384, vocabulary=65, context=256):
@@ -70,33 +77,33 @@ def main():
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--gbit", default="0.5,1,2")
     options = parser.parse_args()
-    can_limit = os.geteuid() == 0 and shutil.which("tc") and shutil.which("ip")
-    rates = [float(rate) for rate in options.gbit.split(",")] if can_limit else []
-    cases = {"1 rank": (lambda command: command, ["num_processes=1"]),
-             "2 ranks": (lambda command: command, ["num_processes=2"]),
-             "2 hosts": (on_hosts, [])}
-    cases |= {f"2 hosts, {rate:g} Gbit/s": (in_namespace, []) for rate in rates}
-    times = {name: [] for name in cases}
+    if options.steps < 5:
+        parser.error("--steps: expected at least 5")
+    # The same samples a step: batch_size is that of a rank.
+    cases = [Case("1 rank", ["num_processes=1", "data.batch_size=8"]),
+             Case("2 ranks", ["num_processes=2", "data.batch_size=4"])]
+    if shutil.which("mpirun.openmpi"):
+        cases.append(Case("2 hosts", ["data.batch_size=4"], hosts=True))
+        if os.geteuid() == 0 and shutil.which("tc") and shutil.which("ip"):
+            cases += [Case(f"2 hosts, {rate} Gbit/s", ["data.batch_size=4"], hosts=True, gbit=float(rate))
+                      for rate in options.gbit.split(",")]
+    times = [[] for _ in cases]
     with tempfile.TemporaryDirectory() as folder:
         write_workload(folder, "gpt")
         try:
             for _ in range(options.rounds):
-                for name, (launcher, settings) in cases.items():
-                    if launcher is in_namespace:
-                        limit_link(float(name.split()[2]))
-                    # The same samples a step: batch_size is that of a rank.
-                    batch = 8 if name == "1 rank" else 4
-                    times[name].append(step_ms(options, folder, launcher, [f"data.batch_size={batch}", *settings]))
+                for case, measured in zip(cases, times):
+                    measured.append(step_ms(options, folder, case))
         finally:
             subprocess.run(["ip", "netns", "del", NAMESPACE], stderr=subprocess.DEVNULL)
-    medians = {name: statistics.median(values) for name, values in times.items()}
+    medians = [statistics.median(measured) for measured in times]
     wire = 2 * gradient_bytes(options.layers) * 8 / 1e6  # ms at 1 Gbit/s
     print(f"{'ranks':<22}{'ms a step':>10}{'speed-up':>10}{'wire ms':>9}{'hidden':>8}")
-    for name, ms in medians.items():
-        line = f"{name:<22}{ms:10.1f}{medians['1 rank'] / ms:10.2f}"
-        if "Gbit" in name:
-            least = wire / float(name.split()[2])
-            line += f"{least:9.1f}{1 - (ms - medians['2 hosts']) / least:8.2f}"
+    for case, ms in zip(cases, medians):
+        line = f"{case.name:<22}{ms:10.1f}{medians[0] / ms:10.2f}"
+        if case.gbit:
+            least = wire / case.gbit
+            line += f"{least:9.1f}{1 - (ms - medians[2]) / least:8.2f}"
         print(line)
 
 

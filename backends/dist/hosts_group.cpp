@@ -26,9 +26,9 @@ using Clock = std::chrono::steady_clock;
 
 // Bytes of all ranks that are exchanged at a time. Up to kMaxFolded, every rank folds all values itself.
 constexpr size_t kExchanged = size_t{512} << 10, kMaxFolded = size_t{128} << 10;
-// First bytes of a host's values, which travel with its header. Libraries send such messages without asking first.
+// First bytes of a host's values, sent with its header. Such a message is below the eager limit of MPI libraries.
 constexpr size_t kCarried = size_t{3} << 10;
-// Bytes of a piece of a large reduction, and how many pieces are on their way. Other numbers have not been tried.
+// Bytes of a piece of a large reduction, and how many pieces are in flight.
 constexpr size_t kPiece = size_t{64} << 10, kPieces = 16;
 // Extra time before these waits give up, so that the host of the late rank times out first and names it.
 constexpr auto kGraceForHosts = std::chrono::seconds(1), kGraceForLeader = std::chrono::seconds(2);
@@ -58,6 +58,24 @@ class Poll {
   const bool spins_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point now_ = start_;
+};
+
+// Receives in flight. Withdraws those that an error has interrupted; their memory is not used again.
+template <size_t count>
+class Receives {
+ public:
+  explicit Receives(Network& network) : network_(network) {}
+  ~Receives() {
+    for (Network::Request& request : requests_) network_.cancel(request);
+  }
+  Receives(const Receives&) = delete;
+  Receives& operator=(const Receives&) = delete;
+
+  Network::Request& operator[](size_t piece) { return requests_[piece % count]; }
+
+ private:
+  Network& network_;
+  std::array<Network::Request, count> requests_{};
 };
 
 template <class T>
@@ -411,13 +429,14 @@ class HostsGroup::Chain {
   // `in_place`: memory of all pieces, for a host of one rank that reduces its values in place; otherwise null, and the
   // ranks of the host share memory of some pieces.
   Chain(HostsGroup& group, const CallRecord& record, size_t bytes, std::byte* in_place)
-      : group_(group), record_(record), bytes_(bytes), pieces_((bytes + kPiece - 1) / kPiece), in_place_(in_place) {
+      : group_(group),
+        record_(record),
+        bytes_(bytes),
+        pieces_((bytes + kPiece - 1) / kPiece),
+        in_place_(in_place),
+        before_(group.network_),
+        totals_(group.network_) {
     for (size_t piece = 0; piece < kPieces; ++piece) expect_sum_before(piece);
-  }
-  // Only after an error: the memory of the messages is not used again.
-  ~Chain() {
-    for (auto* requests : {&before_, &totals_})
-      for (Network::Request& request : *requests) group_.network_.cancel(request);
   }
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
@@ -430,7 +449,7 @@ class HostsGroup::Chain {
   // Call before the ranks fold a piece. Waits for the previous hosts' sum and for earlier sends from this place.
   void begin(size_t piece) {
     if (!leads()) return;
-    group_.wait(before_[piece % kPieces], previous(), record_);
+    group_.wait(before_[piece], previous(), record_);
     group_.wait(sent_sums_[piece % kPieces], receiver_of_sums(), record_);
     group_.wait(sent_totals_[piece % kPieces], previous(), record_);
   }
@@ -457,7 +476,7 @@ class HostsGroup::Chain {
       group_.wait(sent_sums_[expected_ % kPieces], next(), record_);
       expect_total();
     }
-    group_.wait(totals_[piece % kPieces], next(), record_);
+    group_.wait(totals_[piece], next(), record_);
     if (!is_first())
       sent_totals_[piece % kPieces] =
           send(previous(), Network::Channel::kTowardsFirst, {total(piece), bytes_of(piece)});
@@ -483,12 +502,11 @@ class HostsGroup::Chain {
   size_t previous() const { return group_.here_ - 1; }
   size_t receiver_of_sums() const { return is_last() ? previous() : next(); }
   void expect_total() {
-    totals_[expected_ % kPieces] =
-        receive(next(), Network::Channel::kTowardsFirst, {total(expected_), bytes_of(expected_)});
+    totals_[expected_] = receive(next(), Network::Channel::kTowardsFirst, {total(expected_), bytes_of(expected_)});
   }
   void expect_sum_before(size_t piece) {
     if (!leads() || is_first() || piece >= pieces_) return;
-    before_[piece % kPieces] =
+    before_[piece] =
         receive(previous(), Network::Channel::kTowardsLast, {group_.area_.before[piece % kPieces], bytes_of(piece)});
   }
   Network::Request send(size_t host, Network::Channel channel, std::span<const std::byte> data) {
@@ -503,39 +521,35 @@ class HostsGroup::Chain {
   const size_t bytes_, pieces_;
   std::byte* const in_place_;
   size_t expected_ = 0;  // pieces whose totals are expected
-  Requests before_{}, totals_{}, sent_sums_{}, sent_totals_{};
+  Receives<kPieces> before_, totals_;
+  Requests sent_sums_{}, sent_totals_{};
 };
 
-// Two hosts of one rank each give each other all values, in pieces: each folds them itself, so nothing travels back.
-void HostsGroup::swap_and_fold(const CallRecord& record, std::span<std::byte> values) {
-  constexpr size_t kPlaces = 4;  // larger pieces than those of a chain, which has more hosts to keep busy
-  constexpr size_t kLargest = sizeof area_.before / kPlaces;
-  const size_t bytes = std::clamp(round_up(values.size() / kPlaces, kPiece), kPiece, kLargest);
+// Two hosts of one rank each exchange all values, in pieces. Each folds them itself, so nothing is sent back.
+void HostsGroup::exchange_and_fold(const CallRecord& record, std::span<std::byte> values) {
+  constexpr size_t kSlots = 4;  // pieces in flight, larger than those of a chain, which has more hosts to keep busy
+  constexpr size_t kLargest = sizeof area_.before / kSlots;
+  const size_t bytes = std::clamp(round_up(values.size() / kSlots, kPiece), kPiece, kLargest);
   const size_t other = 1 - here_, pieces = (values.size() + bytes - 1) / bytes;
   const int peer = hosts_[other].first;
-  std::array<Network::Request, kPlaces> received{}, sent{};
+  Receives<kSlots> received(network_);
+  std::array<Network::Request, kSlots> sent{};
   const auto part = [&](size_t piece) {
     return values.subspan(piece * bytes, std::min(bytes, values.size() - piece * bytes));
   };
-  const auto theirs = [&](size_t piece) { return area_.before[0] + piece % kPlaces * kLargest; };
+  const auto theirs = [&](size_t piece) { return area_.before[0] + piece % kSlots * kLargest; };
   const auto start = [&](size_t piece) {
-    received[piece % kPlaces] =
-        network_.receive(peer, Network::Channel::kTowardsLast, {theirs(piece), part(piece).size()});
-    sent[piece % kPlaces] = network_.send(peer, Network::Channel::kTowardsLast, part(piece));
+    received[piece] = network_.receive(peer, Network::Channel::kTowardsLast, {theirs(piece), part(piece).size()});
+    sent[piece % kSlots] = network_.send(peer, Network::Channel::kTowardsLast, part(piece));
   };
-  try {
-    for (size_t piece = 0; piece < std::min(kPlaces, pieces); ++piece) start(piece);
-    for (size_t piece = 0; piece < pieces; ++piece) {
-      wait(received[piece % kPlaces], other, record);
-      wait(sent[piece % kPlaces], other, record);
-      const std::byte *const mine = part(piece).data(), *const by_rank[] = {here_ == 0 ? mine : theirs(piece),
-                                                                            here_ == 0 ? theirs(piece) : mine};
-      fold(record.type.dtype, record.reduction, by_rank, part(piece).size(), part(piece).data());
-      if (piece + kPlaces < pieces) start(piece + kPlaces);
-    }
-  } catch (const Error&) {
-    for (Network::Request& request : received) network_.cancel(request);
-    throw;
+  for (size_t piece = 0; piece < std::min(kSlots, pieces); ++piece) start(piece);
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    wait(received[piece], other, record);
+    wait(sent[piece % kSlots], other, record);
+    std::array<const std::byte*, 2> by_rank{part(piece).data(), theirs(piece)};
+    if (here_ == 1) std::swap(by_rank[0], by_rank[1]);
+    fold(record.type.dtype, record.reduction, by_rank, part(piece).size(), part(piece).data());
+    if (piece + kSlots < pieces) start(piece + kSlots);
   }
 }
 
@@ -551,9 +565,9 @@ void HostsGroup::fold_all(const CallRecord& record, std::span<const std::byte> v
     for (int rank = 0; rank < size(); ++rank) sources.push_back(received_from(rank).data() + first);
     return fold(record.type.dtype, record.reduction, sources, wanted.size(), wanted.data());
   }
-  exchange_flags(record, false);
   const bool in_place = is_in_place(values, wanted);
-  if (in_place && hosts_.size() == 2 && size() == 2) return swap_and_fold(record, wanted);
+  const bool all_in_place = !exchange_flags(record, !in_place);
+  if (all_in_place && hosts_.size() == 2) return exchange_and_fold(record, wanted);
   Chain chain(*this, record, values.size(), in_place ? wanted.data() : nullptr);
   const auto stage = [&](size_t piece) {
     if (here().count > 1)

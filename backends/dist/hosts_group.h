@@ -3,8 +3,8 @@
 // The ranks of a host follow each other, and its first rank is its leader, which alone sends values. Small values go
 // from each host to each other host, and every rank folds them. Large ones go through the hosts in order: each adds its
 // ranks to the sum of those before it and passes it on; the last host has the sum, which returns the same way. Several
-// pieces are on their way at the same time, so both directions of a connection are busy. Two hosts of one rank each
-// give each other all values instead. A reduction is the left fold over all ranks, as in one shared memory, so the bits
+// pieces are in flight at the same time, so both directions of a connection are busy. Two hosts of one rank each
+// exchange all values instead. A reduction is the left fold over all ranks, as in one shared memory, so the bits
 // do not depend on how ranks are divided among hosts.
 #pragma once
 
@@ -83,7 +83,7 @@ class HostsGroup final : public FoldingGroup {
   bool is_in_place(std::span<const std::byte> values, std::span<const std::byte> wanted) const;
   void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
                 std::span<std::byte> wanted) override;
-  void swap_and_fold(const CallRecord& record, std::span<std::byte> values);
+  void exchange_and_fold(const CallRecord& record, std::span<std::byte> values);
   void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
               std::span<std::byte* const> targets);
   void wait(Network::Request& request, size_t host, const CallRecord& record);

@@ -69,8 +69,8 @@ class ProcessGroup {
   // Throws Error(kRun) if memory is exhausted.
   virtual std::shared_ptr<std::byte> symmetric_alloc(const TensorType&, Pages, const Site&) { return nullptr; }
 
-  // Lets reductions of values in this memory send and receive them where they are. A transport may ignore it. The group
-  // keeps the memory while messages may be in flight.
+  // Lets reductions of values in this memory send and receive them in place. A transport may ignore it, and ranks may
+  // differ in it. The group keeps the memory while messages may be in flight.
   virtual void use_in_place(std::shared_ptr<std::byte> /*memory*/, size_t /*bytes*/) {}
 
   // Declares this rank failed because of `reason`, at `where` if known. Other ranks throw Error(kRun) with both in

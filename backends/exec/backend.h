@@ -71,7 +71,8 @@ struct ReducedBytes {
   bool operator==(const ReducedBytes&) const = default;
 };
 // Records an event when these bytes of a state have their new contents, or when the submission is complete if no state
-// is given. Signals of one event must be adjacent.
+// is given. An event is recorded once for each of its signals, which must be adjacent. The submission does not use the
+// bytes after a CalledEvent.
 struct Signal {
   Event* event;
   StateBytes bytes = {};

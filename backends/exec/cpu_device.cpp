@@ -19,7 +19,9 @@ namespace {
 class CpuExecutable : public Executable {
  public:
   explicit CpuExecutable(Plan plan)
-      : plan_(std::move(plan)), slots_(plan_.program), schedule_(plan_, launches_of(plan_)) {}
+      : plan_(std::move(plan)),
+        slots_(plan_.program),
+        schedule_(plan_, launches_of(plan_), LaunchSchedule::Until::kUnused) {}
 
   size_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t flops() const override { return plan_.flops; }
@@ -38,8 +40,11 @@ class CpuExecutable : public Executable {
 std::function<void(int32_t)> recorder(LaunchSchedule& schedule, std::span<const Signal> signals) {
   if (signals.empty()) return {};
   return [signals, due = schedule.find(signals)](int32_t launch) mutable {
-    for (; !due.empty() && due.front().launch <= launch; due = due.subspan(1))
-      static_cast<CalledEvent*>(signals[static_cast<size_t>(due.front().bucket)].event)->record();
+    for (; !due.empty() && due.front().launch <= launch; due = due.subspan(1)) {
+      auto* const event = dynamic_cast<CalledEvent*>(signals[static_cast<size_t>(due.front().bucket)].event);
+      RUN_ASSERT(event != nullptr);
+      event->record();
+    }
   };
 }
 

@@ -32,7 +32,7 @@ std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const Reduce
   due_.clear();
   for (const ReducedBytes& range : ranges) {
     if (due_.empty() || range.bucket != due_.back().bucket) due_.push_back({kBeforeAll, range.bucket, 0});
-    due_.back().launch = std::max(due_.back().launch, last_write(range.bytes));
+    due_.back().launch = std::max(due_.back().launch, last_use(range.bytes));
     due_.back().bytes += static_cast<int64_t>(range.bytes.end - range.bytes.begin);
   }
   std::ranges::stable_sort(due_, {}, &Due::launch);
@@ -45,16 +45,23 @@ std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const Signal
   return find(signalled_);
 }
 
-// Returns the last launch that writes any of these bytes. State copies come after all steps.
-int32_t LaunchSchedule::last_write(const StateBytes& bytes) const {
+// Returns the last launch that uses any of these bytes. State copies come after all steps.
+int32_t LaunchSchedule::last_use(const StateBytes& bytes) const {
   if (bytes.state < 0) return launches_ - 1;
   const SlotRange range{slot_of(plan_, bytes.state), bytes.begin, bytes.end};
+  const bool counts_reads = until_ == Until::kUnused;
+  const auto touches = [&](const std::vector<SlotOffset>& places, const std::vector<ValueId>& values) {
+    for (size_t i = 0; i < places.size(); ++i)
+      if (range.touches(places[i], plan_.program.type(values[i]).bytes())) return true;
+    return false;
+  };
   for (const StateCopy& copy : plan_.copies)
-    if (range.touches(copy.to, copy.bytes)) return launches_ - 1;
-  for (auto step = static_cast<int32_t>(plan_.steps.size()) - 1; step >= 0; --step) {
-    const PlanStep& writer = plan_.steps[static_cast<size_t>(step)];
-    for (size_t r = 0; r < writer.results.size(); ++r)
-      if (range.touches(writer.results[r], plan_.program.type(writer.result_values[r]).bytes())) return step;
+    if (range.touches(copy.to, copy.bytes) || (counts_reads && range.touches(copy.from, copy.bytes)))
+      return launches_ - 1;
+  for (auto number = static_cast<int32_t>(plan_.steps.size()) - 1; number >= 0; --number) {
+    const PlanStep& step = plan_.steps[static_cast<size_t>(number)];
+    if (touches(step.results, step.result_values)) return number;
+    if (counts_reads && touches(step.operands, step.operand_values)) return number;
   }
   return kBeforeAll;
 }

@@ -14,8 +14,11 @@ inline constexpr int32_t kBeforeAll = -1;  // in place of a launch
 
 class LaunchSchedule {
  public:
+  // Whether a range is complete after the last launch that writes it, or the last one that uses it.
+  enum class Until { kWritten, kUnused };
   // `launches`: of an execution: the steps of the Plan, followed by its state copies. `plan` must outlive the object.
-  LaunchSchedule(const Plan& plan, int32_t launches) : plan_(plan), launches_(launches) {}
+  LaunchSchedule(const Plan& plan, int32_t launches, Until until = Until::kWritten)
+      : plan_(plan), launches_(launches), until_(until) {}
 
   // A bucket of ranges, complete after `launch`, or kBeforeAll if nothing writes it.
   struct Due {
@@ -30,10 +33,11 @@ class LaunchSchedule {
   std::span<const Due> find(std::span<const Signal> signals);
 
  private:
-  int32_t last_write(const StateBytes& bytes) const;
+  int32_t last_use(const StateBytes& bytes) const;
 
   const Plan& plan_;
   const int32_t launches_;
+  const Until until_;
   std::vector<ReducedBytes> ranges_;     // argument that due_ was computed for
   std::vector<ReducedBytes> signalled_;  // of the newest signals
   std::vector<Due> due_;

@@ -1,6 +1,7 @@
 // Ranks on several hosts: the order of sums, and what each rank learns of a failure elsewhere.
 #include "backends/dist/hosts_group.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -81,6 +82,16 @@ TEST(HostsGroup, SumsOfAnySizeAreLeftFoldsInPlaceOrNot) {
           }
           EXPECT_EQ(wrong, 0U) << count << " floats, " << counts.size() << " hosts" << (stays ? ", in place" : "");
         });
+}
+
+// How a rank holds its values does not change what it sends.
+TEST(HostsGroup, RanksMayDifferInWhatStays) {
+  on_hosts({1, 1}, [](HostsGroup& ranks) {
+    const Values values(ranks, 100'000, /*stays=*/ranks.rank() == 0);
+    for (float& value : values.floats()) value = static_cast<float>(ranks.rank() + 1);
+    values.reduce(ranks);
+    EXPECT_TRUE(std::ranges::all_of(values.floats(), [](float value) { return value == 3.0f; }));
+  });
 }
 
 TEST(HostsGroup, PassesOnAFailureToAllHosts) {

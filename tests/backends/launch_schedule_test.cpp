@@ -74,6 +74,16 @@ TEST_F(LaunchScheduleTest, BucketsOfOneLaunchKeepTheirOrder) {
   EXPECT_EQ(due({{5, {0, 24, 32}}, {3, {0, 16, 24}}, {4, {0, 0, 4}}}), "5@0:8 3@0:8 4@2:4 ");
 }
 
+// Launch 2 reads the floats 8 to 12 of state 0, and the copy reads the arena only.
+TEST_F(LaunchScheduleTest, MayWaitForReadsToo) {
+  plan_.steps[2].operands = {{kState0, 32}};
+  plan_.steps[2].operand_values = {plan_.steps[2].result_values[0]};
+  const std::vector<ReducedBytes> ranges{{0, {0, 32, 48}}};
+  EXPECT_EQ(due(ranges), "0@1:16 ");
+  LaunchSchedule until_unused(plan_, 4, LaunchSchedule::Until::kUnused);
+  EXPECT_EQ(until_unused.find(ranges)[0].launch, 2);
+}
+
 TEST_F(LaunchScheduleTest, FollowsEachRequest) {
   EXPECT_EQ(due({{0, {0, 16, 32}}}), "0@0:16 ");
   EXPECT_EQ(due({{0, {0, 16, 32}}}), "0@0:16 ");

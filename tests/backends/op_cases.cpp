@@ -13,7 +13,7 @@ using Record = std::function<Value(In)>;
 using Axes = std::vector<int64_t>;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16};
-constexpr DType kReduced[] = {DType::kF32, DType::kF64, DType::kI32, DType::kI64};
+constexpr DType kReducedInPlace[] = {DType::kF32, DType::kF64, DType::kI32, DType::kI64};
 constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64};
 
 class Table {
@@ -448,7 +448,7 @@ class Table {
 
   // With a single rank.
   void collectives() {
-    for (const DType dtype : large_ ? numbers() : std::span(kReduced))
+    for (const DType dtype : large_ ? numbers() : std::span(kReducedInPlace))
       for (const Reduction reduction : {Reduction::kSum, Reduction::kMax})
         add("all_reduce", {{{dtype, of_size({3, 5}, {1024, 1024})}}}, [reduction](In v) {
           return reduction == Reduction::kSum ? ops::all_reduce(v[0], reduction, Subject::kGradients)

@@ -2,10 +2,12 @@
 #include "runner/train/engine/overlapped_reducer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <ranges>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -134,24 +136,26 @@ TEST_F(OverlappedReducerTest, ReducesInOneOrderHoweverBucketsBecomeReady) {
   EXPECT_EQ(errors, std::vector<std::string>(2, "no error"));
 }
 
-// Rank 0 fails when one of its buckets is ready. Rank 1 gets its reason.
+// Rank 0 fails when one of its buckets is ready, and rank 1 gets its reason. No host answers before: rank 0 must not
+// wait for the bucket that it has begun.
 TEST_F(OverlappedReducerTest, AbandonsABackwardPassThatFails) {
-  const auto errors = errors_with_reducer(recipe({"num_processes=2"}), [](auto& ranks, auto& reducer, auto&) {
-    try {
-      const OverlappedReducer::Scope scope(&reducer);
-      const std::span<const Signal> signals = reducer.begin(1);
+  std::atomic<bool> has_failed = false;
+  const auto errors = errors_with_reducer(recipe({"num_processes=2"}), [&](auto& ranks, auto& reducer, auto&) {
+    const std::span<const Signal> signals = reducer.begin(5);
+    if (ranks.rank() == 0) {
       record(signals[0]);
-      if (ranks.rank() == 0) throw Error(ErrorKind::kRun, "out of luck");
-      std::ranges::for_each(signals.subspan(1), record);
-      reducer.finish();
-    } catch (const Error& error) {
+      const Error error(ErrorKind::kRun, "out of luck");
+      reducer.abandon(error);
       EXPECT_FALSE(reducer.has_begun());
-      if (ranks.rank() == 0) ranks.fail(error.what(), {});
-      throw;
+      has_failed = true;
+      throw error;
     }
+    while (!has_failed) std::this_thread::yield();
+    std::ranges::for_each(signals, record);
+    reducer.finish();
   });
   EXPECT_EQ(errors[0], "out of luck");
-  EXPECT_NE(errors[1].find("out of luck"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[1].find("rank 0 on host a, after 4 steps: out of luck"), std::string::npos) << errors[1];
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
 // Ranks that share memory update one copy of the weights together. Ranks that reduce first need no gradients of others,
 // so each host has such a copy.
 void DeviceArrays::share_updates() {
+  RUN_ASSERT(ranks_->size() == builder_.recipe().num_processes);  // the norm of the gradients relies on it
   backends::ProcessGroup* const host = ranks_->host_ranks();
-  const bool reduces_first = sum_source() == SumSource::kReduced;
+  const bool reduces_first = sum_source() == SumSource::kReducedInPlace;
   if (reduces_first ? host != nullptr && host->size() > 1 : ranks_->has_symmetric_memory()) sharing_ranks_ = host;
   const backends::ProcessGroup* const together = reduces_first ? sharing_ranks_ : ranks_;
   const int rank = together != nullptr ? together->rank() : 0, size = together != nullptr ? together->size() : 1;
@@ -130,7 +131,7 @@ void DeviceArrays::allocate_added() {
   states_ = pointers_to(arrays_);
 }
 
-// Gradients of a host with one rank travel from where they are.
+// Gradients of a host with one rank are sent in place.
 std::shared_ptr<backends::Buffer> DeviceArrays::allocated(const DeviceArray& array) {
   const size_t bytes = array.type.bytes();
   if (array.role != ArrayRole::kGradients || !reduces_between_hosts()) return device_.allocate(bytes, array.name);
@@ -320,7 +321,7 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource s
 SumSource DeviceArrays::sum_source() const {
   constexpr int kMaxRows = 64;
   if (!ranks_->has_symmetric_memory())
-    return OverlappedReducer::fits(builder_, device_) ? SumSource::kReduced : SumSource::kAllReduce;
+    return OverlappedReducer::fits(builder_, device_) ? SumSource::kReducedInPlace : SumSource::kAllReduce;
   const schema::Recipe& recipe = builder_.recipe();
   const bool folds = ranks_->size() > kMaxRows || rounds_to_bf16(recipe);
   return folds && recipe.comm.hook == schema::CommHook::kNone ? SumSource::kFoldedRows : SumSource::kRows;

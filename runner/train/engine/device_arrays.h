@@ -165,7 +165,7 @@ class DeviceArrays {
     std::shared_ptr<backends::Buffer> buffer;  // the same memory
   };
 
-  bool reduces_between_hosts() const { return shard_ && sum_source() == SumSource::kReduced; }
+  bool reduces_between_hosts() const { return shard_ && sum_source() == SumSource::kReducedInPlace; }
   void share_updates();
   std::shared_ptr<backends::Buffer> allocated(const DeviceArray& array);
   OverlappedReducer::Gradients gradients_of_rank() const;
@@ -192,7 +192,7 @@ class DeviceArrays {
   backends::ProcessGroup* sharing_ranks_ = nullptr;  // share the copy of weights and slots; null: this rank has its own
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, reduction_arrays_;  // see SharedArrays
   std::vector<backends::Buffer*> states_, reduction_states_;                  // pointers into them
-  // See SharedArrays. With SumSource::kReduced, of a host with one rank: where the gradients are.
+  // See SharedArrays. With SumSource::kReducedInPlace, of a host with one rank: where the gradients are.
   std::vector<SharedRows> rows_;
   std::vector<FoldedRows> folded_;    // only with SumSource::kFoldedRows
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed

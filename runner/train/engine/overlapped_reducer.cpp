@@ -2,7 +2,11 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backends/runtime/spans.h"
+#include "schema/base/signals_blocked.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::train {
 namespace {
@@ -33,6 +37,7 @@ OverlappedReducer::OverlappedReducer(const StepBuilder& builder, Gradients gradi
       signals_.push_back({&events_[b], floats_of(builder.layout().find(ArrayRole::kGradients, piece.buffer),
                                                  piece.first, piece.count)});
   }
+  const SignalsBlocked blocked;
   thread_ = std::thread([this, recorder = backends::RecordingThread::recorder()] {
     const backends::RecordingThread recording(recorder, "gradients");
     work();
@@ -64,6 +69,7 @@ void OverlappedReducer::begin_complete(int64_t step) {
 void OverlappedReducer::count_ready(size_t bucket) noexcept {
   {
     const std::scoped_lock lock(mutex_);
+    RUN_ASSERT(missing_[bucket] > 0);
     if (--missing_[bucket] > 0) return;
   }
   changed_.notify_all();
@@ -76,7 +82,10 @@ void OverlappedReducer::finish() {
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void OverlappedReducer::abandon() noexcept {
+void OverlappedReducer::abandon(const Error& reason) noexcept {
+  if (!has_begun_) return;
+  ranks_.fail(fmt::format("{}, after {}: {}", ranks_.name(), schema::length_text(step_ - 1, "steps"), reason.text()),
+              reason.where());
   std::unique_lock lock(mutex_);
   next_ = buckets_.size();
   changed_.wait(lock, [this] { return !is_reducing_; });

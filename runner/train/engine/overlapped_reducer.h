@@ -1,8 +1,8 @@
 // Overlaps the all-reduce of gradients between hosts with the backward pass, bucket by bucket.
 //
-// The device tells when the gradients of a bucket are ready. A thread of this object then replaces them by their sums
-// over all ranks, in the order of the buckets, which is the same on all ranks. Sums are the left fold over ranks, so
-// the bits do not depend on the boundaries of buckets.
+// The device records an event when the gradients of a bucket are ready. A thread of this object then replaces them by
+// their sums over all ranks, in the order of the buckets, which is the same on all ranks. Sums are the left fold over
+// ranks, so the bits do not depend on the boundaries of buckets.
 //
 // Each rank has one object, and all ranks must make the same calls. Between begin() and finish(), no other thread may
 // call the process group's collectives. Otherwise not thread-safe.
@@ -21,6 +21,7 @@
 #include "backends/exec/backend.h"
 #include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/step_builder.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 
@@ -44,20 +45,9 @@ class OverlappedReducer {
   void begin_complete(int64_t step);
   // Waits until all gradients are sums. Throws the error of a collective.
   void finish();
-
-  // Abandons, at its end, what has begun and was not finished because of an error. Waits for the bucket in progress.
-  class Scope {
-   public:
-    explicit Scope(OverlappedReducer* reducer) : reducer_(reducer) {}  // may be null
-    ~Scope() {
-      if (reducer_ != nullptr && reducer_->has_begun()) reducer_->abandon();
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    OverlappedReducer* const reducer_;
-  };
+  // Ends a reduction that has begun and cannot be finished because of `reason`: declares this rank failed, so that no
+  // rank waits for it. Does nothing if none has begun.
+  void abandon(const Error& reason) noexcept;
 
  private:
   class Ready final : public backends::CalledEvent {
@@ -70,7 +60,6 @@ class OverlappedReducer {
     const size_t bucket_;
   };
 
-  void abandon() noexcept;
   void count_ready(size_t bucket) noexcept;
   void work();
   std::exception_ptr reduce(size_t bucket) noexcept;

@@ -6,6 +6,8 @@
 #include "runner/train/step/digest.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/rank_reduction.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 
 namespace runner::train {
 
@@ -75,16 +77,25 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   return step;
 }
 
-SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
-                                         const std::function<bool()>& asked_to_stop) {
-  OverlappedReducer* const overlapped = parts_.arrays.overlapped_reducer();
-  const OverlappedReducer::Scope scope(overlapped);
+SharedStep Stepper::run_and_reduce(BatchFeed& batches, const ScheduleRates& rates, StepResult& result) {
   const SharedStep last = run_batches(batches, rates, result);
   if (result.done && !parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
   if (result.done) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, parts_.accumulation);
   parts_.in_flight.finish();
-  if (result.done && overlapped != nullptr) overlapped->finish();
+  if (OverlappedReducer* const reducer = parts_.arrays.overlapped_reducer(); reducer != nullptr && result.done)
+    reducer->finish();
+  return last;
+}
+
+SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
+                                         const std::function<bool()>& asked_to_stop) {
+  try {
+    run_and_reduce(batches, rates, result);
+  } catch (const std::exception& error) {
+    if (parts_.arrays.overlapped_reducer() != nullptr) parts_.arrays.overlapped_reducer()->abandon(error_of(error));
+    throw;
+  }
   if (parts_.builder.varies(true))
     add_to(parts_.metrics.step,
            merged(std::exchange(parts_.metrics.batches, {}), *parts_.ranks, parts_.executor.site("metrics")));

@@ -69,7 +69,7 @@ class RankReduction {
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout.
   void add_up(const Shard& shard) {
     const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
-    const bool are_reduced = source_ == SumSource::kReduced, has_all = all_reduces || are_reduced;
+    const bool are_reduced = source_ == SumSource::kReducedInPlace, has_all = all_reduces || are_reduced;
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
     is_shard_ = shard.size() > 1 && !has_all;
     if (are_reduced) updated_ = &shard;
@@ -124,7 +124,7 @@ class RankReduction {
 
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
   Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
-    if (source_ == SumSource::kReduced) return by_rank[0];
+    if (source_ == SumSource::kReducedInPlace) return by_rank[0];
     const auto sum_over_ranks = [&] {
       if (source_ == SumSource::kAllReduce)
         return ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients);

@@ -77,7 +77,7 @@ std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimize
 
 backends::TensorType type_in_reduction(const DeviceArray& array, const Shard& shard, SumSource source) {
   const bool is_whole = !array.is_like_parameters || shard.of(array.buffer).count == 0 ||
-                        (source == SumSource::kReduced && array.role == ArrayRole::kGradients);
+                        (source == SumSource::kReducedInPlace && array.role == ArrayRole::kGradients);
   if (is_whole) return array.type;
   return {array.type.dtype, backends::Shape{shard.of(array.buffer).count}};
 }

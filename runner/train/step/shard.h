@@ -63,11 +63,11 @@ void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessG
 
 // Where record_reduction() finds the sums over ranks.
 enum class SumSource : uint8_t {
-  kRows,        // it adds up the arrays of all ranks, which are states of the Program
-  kBuckets,     // like kRows, but the gradients have been summed in buckets
-  kFoldedRows,  // the gradients have been summed; it all-reduces everything else
-  kAllReduce,   // it all-reduces everything; each rank has all weights and updates all of them
-  kReduced,     // the gradients of this rank are the sums already; it all-reduces everything else; hosts share nothing
+  kRows,            // it adds up the arrays of all ranks, which are states of the Program
+  kBuckets,         // like kRows, but the gradients have been summed in buckets
+  kFoldedRows,      // the gradients have been summed; it all-reduces everything else
+  kAllReduce,       // it all-reduces everything; each rank has all weights and updates all of them
+  kReducedInPlace,  // like kAllReduce, but the gradients of this rank have been summed; each host has all weights
 };
 // Whether the arrays of the other ranks are states of the Program.
 inline bool has_rows(SumSource source) {
@@ -84,7 +84,7 @@ struct SharedArrays {
   std::vector<SharedRows> rows;
 };
 
-// Type of an array in SharedArrays::reduction: its shard, or all of it if it has none. With SumSource::kReduced,
+// Type of an array in SharedArrays::reduction: its shard, or all of it if it has none. With SumSource::kReducedInPlace,
 // gradients are whole.
 backends::TensorType type_in_reduction(const DeviceArray& array, const Shard& shard, SumSource source);
 
