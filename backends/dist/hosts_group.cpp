@@ -104,6 +104,7 @@ struct HostsGroup::Peer {
 };
 
 struct HostsGroup::FailureMessage {
+  bool is_loss;  // of a process or a host
   int32_t line;
   char file[256];
   char text[2048];
@@ -179,18 +180,23 @@ bool HostsGroup::is_in_place(std::span<const std::byte> values, std::span<const 
 // ---- failures ------------------------------------------------------------------------------------------------------
 
 void HostsGroup::fail(std::string_view reason, const SourceMark& where) noexcept {
-  if (local_.has_failed()) return;
-  local_.fail(reason, where);
-  send_failure(reason, where);
+  set_failure(reason, where, /*is_loss=*/false);
 }
 
-void HostsGroup::send_failure(std::string_view reason, const SourceMark& where) const noexcept {
+void HostsGroup::set_failure(std::string_view reason, const SourceMark& where, bool is_loss) noexcept {
+  if (local_.has_failed()) return;
+  local_.set_failure(reason, where, is_loss);
+  send_failure(reason, where, is_loss);
+}
+
+void HostsGroup::send_failure(std::string_view reason, const SourceMark& where, bool is_loss) const noexcept {
   try {
     const auto message = std::make_shared<FailureMessage>();
     network_.keep(message);
     set_fixed_text(message->text, reason);
     set_fixed_text(message->file, where.file);
     message->line = where.line;
+    message->is_loss = is_loss;
     std::vector<Network::Request> sends;
     for (const RankHost& host : hosts_)
       if (host.first != here().first) sends.push_back(network_.send(host.first, failures_, bytes_of(*message)));
@@ -211,7 +217,7 @@ bool HostsGroup::has_failed() const {
       if (!awaits_failure_) {
         others_know_ = true;
         const FailureMessage& failure = messages_->failure;
-        local_.fail(failure.text, {failure.file, failure.line, 0});
+        local_.set_failure(failure.text, {failure.file, failure.line, 0}, failure.is_loss);
       }
     } catch (const Error& error) {
       awaits_failure_ = false;
@@ -222,7 +228,7 @@ bool HostsGroup::has_failed() const {
     try {
       local_.throw_failure();
     } catch (const Error& error) {
-      send_failure(error.message(), error.where());
+      send_failure(error.message(), error.where(), local_.has_failed_by_loss());
     }
   }
   return local_.has_failed();
@@ -251,7 +257,10 @@ std::string HostsGroup::who_is_missing(size_t host, const CallRecord& record) co
 void HostsGroup::wait(Network::Request& request, size_t host, const CallRecord& record) {
   for (Poll poll(local_.options().spin); !network_.is_done(request); poll.pause()) {
     throw_failure();
-    if (poll.waited() > timeout() + kGraceForHosts) give_up(who_is_missing(host, record));
+    if (poll.waited() <= timeout() + kGraceForHosts) continue;
+    const std::string reason = who_is_missing(host, record);
+    fail_by_loss(reason);
+    throw Error(ErrorKind::kRun, reason);
   }
 }
 
@@ -281,7 +290,7 @@ bool HostsGroup::call_barrier(const CallRecord& record, bool flag, std::chrono::
   } catch (const RankError&) {
     throw;
   } catch (const Error& error) {  // this rank detected the error; other hosts do not know it yet
-    send_failure(error.message(), error.where());
+    send_failure(error.message(), error.where(), /*is_loss=*/false);
     throw;
   }
 }

@@ -57,6 +57,10 @@ class HostsGroup final : public FoldingGroup {
   bool has_failed() const override;
   void throw_failure() const override;
 
+  // As in SharedMemoryGroup.
+  void fail_by_loss(std::string_view reason) noexcept { set_failure(reason, {}, /*is_loss=*/true); }
+  bool has_failed_by_loss() const { return has_failed() && local_.has_failed_by_loss(); }
+
  private:
   struct Area;
   struct Header;
@@ -88,7 +92,8 @@ class HostsGroup final : public FoldingGroup {
               std::span<std::byte* const> targets);
   void wait(Network::Request& request, size_t host, const CallRecord& record);
   [[noreturn]] void give_up(std::string_view reason);
-  void send_failure(std::string_view reason, const SourceMark& where) const noexcept;
+  void set_failure(std::string_view reason, const SourceMark& where, bool is_loss) noexcept;
+  void send_failure(std::string_view reason, const SourceMark& where, bool is_loss) const noexcept;
   std::string who_is_missing(size_t host, const CallRecord& record) const;
 
   Network& network_;

@@ -50,11 +50,13 @@ size_t piece_bytes(int size) {
 // Reason of a rank's failure; both strings may be truncated. Each rank has its own. It is valid once it is complete, so
 // a process that dies while writing it does not prevent others from failing.
 struct SharedMemoryGroup::Reason {
+  bool is_loss;  // of a process or a host
   int32_t line;
   char file[256];
   char text[2048];
 
-  void set(std::string_view reason, const SourceMark& where) {
+  void set(std::string_view reason, const SourceMark& where, bool of_loss) {
+    is_loss = of_loss;
     set_fixed_text(text, reason);
     set_fixed_text(file, where.file);
     line = where.line;
@@ -148,9 +150,13 @@ void SharedMemoryGroup::give_up(std::string_view reason) {
 }
 
 void SharedMemoryGroup::fail(std::string_view reason, const SourceMark& where) noexcept {
+  set_failure(reason, where, /*is_loss=*/false);
+}
+
+void SharedMemoryGroup::set_failure(std::string_view reason, const SourceMark& where, bool is_loss) noexcept {
   const std::lock_guard lock(failing_);
   if (common().barrier.has_failed()) return;  // this rank's reason may be the one that others read
-  area(rank_).reason.set(reason, where);
+  area(rank_).reason.set(reason, where, is_loss);
   common().barrier.fail(rank_);
 }
 
@@ -160,6 +166,10 @@ bool SharedMemoryGroup::has_failed() const {
 
 void SharedMemoryGroup::throw_failure() const {
   if (has_failed()) area(common().barrier.failed_rank()).reason.raise();
+}
+
+bool SharedMemoryGroup::has_failed_by_loss() const {
+  return has_failed() && area(common().barrier.failed_rank()).reason.is_loss;
 }
 
 CallRecord SharedMemoryGroup::newest_call(int rank) const {

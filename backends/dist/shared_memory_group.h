@@ -54,6 +54,11 @@ class SharedMemoryGroup final : public FoldingGroup {
   bool has_failed() const override;
   void throw_failure() const override;
 
+  // Like fail(), because a process or a host is lost, which is no error of the run.
+  void fail_by_loss(std::string_view reason) noexcept { set_failure(reason, {}, /*is_loss=*/true); }
+  // Whether the first failure is the loss of a process or a host.
+  bool has_failed_by_loss() const;
+
   // A barrier for a call of a group that this one is part of: throws if the ranks' calls do not match. Returns whether
   // `flag` is true on any rank. `grace`: added to the limit.
   bool call_barrier(const CallRecord& record, bool flag, std::chrono::milliseconds grace = {});
@@ -64,6 +69,7 @@ class SharedMemoryGroup final : public FoldingGroup {
   std::string name_of(int rank) const;
 
  private:
+  friend class HostsGroup;
   struct Reason;
   struct CommonArea;
   struct RankArea;
@@ -83,6 +89,7 @@ class SharedMemoryGroup final : public FoldingGroup {
                 std::span<std::byte> wanted) override;
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
+  void set_failure(std::string_view reason, const SourceMark& where, bool is_loss) noexcept;
   std::string who_is_missing() const;
 
   SharedMemory& memory_;

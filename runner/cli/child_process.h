@@ -16,6 +16,7 @@ struct ChildStart {
   std::filesystem::path out = {}, messages = {};  // files to create; empty: the streams of this process
   int out_descriptor = -1;                        // to use in place of `out`; -1: none
   bool has_own_group = false;                     // so that Ctrl-C does not reach it
+  bool ends_with_parent = false;                  // gets SIGTERM when this process ends, however it ends
 };
 
 // Starts the program with no signal blocked, and with the actions of a new program for signals that this one ignores.

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,52 +39,74 @@ using Clock = std::chrono::steady_clock;
 // How long a launcher may still run after rank 0 has reported the end of the run. The other ranks need up to a minute.
 // Open MPI waits for a lost host, which does not come back; the other ranks end when it is killed.
 constexpr auto kEndLimit = std::chrono::seconds(90), kEndLimitAfterLoss = std::chrono::seconds(10);
+// How long it may still run after the second request to end.
+constexpr auto kEndLimitAfterRequests = std::chrono::seconds(10);
 // A host that does not start a program within this time is gone.
 constexpr auto kAnswerLimit = std::chrono::seconds(20);
 
 // ---- signals -------------------------------------------------------------------------------------------------------
 
-// A signal handler can access only static data.
-std::atomic<pid_t> launcher_process{0};  // 0: none
+// How often the user has asked the run to end. A signal handler can access only static data.
 std::atomic<int> requests{0};
-static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
 
-// Async-signal-safe. mpirun passes SIGUSR1 on to the ranks, which save a state; SIGTERM makes it kill them.
-extern "C" void pass_on_signal(int) {
-  const int saved_errno = errno;
-  const int signal = requests.fetch_add(1) == 0 ? SIGUSR1 : SIGTERM;
-  if (const pid_t process = launcher_process; process > 0) ::kill(process, signal);
-  errno = saved_errno;
+constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP};
+
+extern "C" void count_request(int) {
+  requests.fetch_add(1);
 }
+extern "C" void wake_up(int) {}  // SIGCHLD only ends a wait
 
+// Blocks the signals: they come only in wait_for_event(), so none is lost between two checks.
 void handle_signals() {
   struct sigaction action {};
-  action.sa_handler = pass_on_signal;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  action.sa_handler = count_request;
+  for (const int signal : kRequests) ::sigaction(signal, &action, nullptr);
+  action.sa_handler = wake_up;
+  ::sigaction(SIGCHLD, &action, nullptr);
+  sigset_t handled = signal_set({SIGCHLD});
+  for (const int signal : kRequests) sigaddset(&handled, signal);
+  ::pthread_sigmask(SIG_BLOCK, &handled, nullptr);
+}
+
+// Waits for input, a signal, the end of a child, or the end of the time, at most a second. `descriptor`: -1 for none.
+// Returns whether there is input.
+bool wait_for_event(int descriptor, Clock::time_point limit) {
+  sigset_t others;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &others);
+  for (const int signal : kRequests) sigdelset(&others, signal);
+  sigdelset(&others, SIGCHLD);
+  constexpr int64_t kSecond = 1'000'000'000;
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(limit - Clock::now()).count();
+  const timespec time{left >= kSecond ? 1 : 0, left >= kSecond ? 0 : std::max<int64_t>(0, left)};
+  pollfd polled{descriptor, POLLIN, 0};
+  return ::ppoll(&polled, 1, &time, &others) > 0;
 }
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-// A program with its own process group, of which nothing is left after the destructor.
+// A program with its own process group, of which nothing is left after the destructor. It ends with this process, too.
 class Started {
  public:
   explicit Started(ChildStart start) {
-    start.has_own_group = true;
+    start.has_own_group = start.ends_with_parent = true;
     const int error = start_child(start, pid_);
+    if (error != 0) pid_ = -1;
     RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start {}: {}", start.words.front(), system_reason(error));
-    handle_.emplace(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   }
   ~Started() { end(); }
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
 
-  pid_t pid() const { return pid_; }
-  int handle() const { return handle_->number(); }  // readable after the end
+  void signal(int number) const { ::kill(pid_, number); }
+  bool has_ended() const {  // its process id stays in use until end()
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid_;
+  }
+  // Returns whether the program has ended. Does not wait after a request.
   bool wait_until(Clock::time_point limit) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - Clock::now());
-    pollfd polled{handle(), POLLIN, 0};
-    return ::poll(&polled, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0;
+    while (!has_ended() && requests == 0 && Clock::now() < limit) wait_for_event(-1, limit);
+    return has_ended();
   }
   // Ends what is left of the group, and returns the status of the program, as waitpid(2).
   int end() {
@@ -96,7 +117,6 @@ class Started {
 
  private:
   pid_t pid_ = -1;
-  std::optional<Descriptor> handle_;
 };
 
 struct Finished {
@@ -109,7 +129,7 @@ bool read_output(int descriptor, std::string& output) {
   char part[4096];
   const ssize_t size = ::read(descriptor, part, sizeof part);
   if (size > 0) output.append(part, static_cast<size_t>(size));
-  return size > 0;
+  return size > 0 || (size < 0 && errno == EINTR);
 }
 
 // A process that mpirun has left behind may keep the pipe open, so its end does not count.
@@ -119,26 +139,26 @@ Finished run_to_its_end(const std::vector<std::string>& command) {
   const Descriptor reading(ends[0]);
   std::optional<Descriptor> writing(std::in_place, ends[1]);
   ::fcntl(reading.number(), F_SETFL, O_NONBLOCK);
-  const sigset_t handled = signal_set({SIGINT, SIGTERM, SIGHUP});
-  ::pthread_sigmask(SIG_BLOCK, &handled, nullptr);
   Started launcher({.words = command, .out_descriptor = writing->number()});
-  launcher_process = launcher.pid();
-  ::pthread_sigmask(SIG_UNBLOCK, &handled, nullptr);
   writing.reset();
   std::string output;
   Clock::time_point limit = Clock::time_point::max();
-  for (bool is_open = true; Clock::now() < limit;) {
-    pollfd polled[] = {{launcher.handle(), POLLIN, 0}, {is_open ? reading.number() : -1, POLLIN, 0}};
-    ::poll(polled, 2, 1000);
-    if (polled[1].revents != 0) is_open = read_output(reading.number(), output);
-    if (polled[0].revents != 0) break;
-    if (limit != Clock::time_point::max()) continue;
-    if (const auto ended = LaunchReports(output).ended())
-      limit = Clock::now() + (ended->lost_process ? kEndLimitAfterLoss : kEndLimit);
+  int passed_on = 0;  // requests
+  for (bool is_open = true, is_ending = false; !launcher.has_ended() && Clock::now() < limit;) {
+    if (wait_for_event(is_open ? reading.number() : -1, limit)) is_open = read_output(reading.number(), output);
+    // mpirun passes SIGUSR1 on to the ranks, which save a state; SIGTERM makes it kill them.
+    for (const int number = requests; passed_on < number; ++passed_on) {
+      launcher.signal(passed_on == 0 ? SIGUSR1 : SIGTERM);
+      if (passed_on > 0) limit = std::min(limit, Clock::now() + kEndLimitAfterRequests);
+    }
+    if (is_ending) continue;
+    if (const auto ended = LaunchReports(output).ended()) {
+      is_ending = true;
+      limit = std::min(limit, Clock::now() + (ended->lost_process ? kEndLimitAfterLoss : kEndLimit));
+    }
   }
   while (read_output(reading.number(), output)) {
   }
-  launcher_process = 0;
   const int status = launcher.end();
   return {status, LaunchReports(output)};
 }
@@ -157,7 +177,7 @@ std::vector<std::string> without_hosts(const std::vector<std::string>& words) {
   return rest;
 }
 
-// Of this program and of the store.
+// Returns the names of the variables that this program and the store read.
 std::vector<std::string> own_variables() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -172,6 +192,13 @@ std::string text_of_status(int status) {
                            : fmt::format("was ended by signal {}", WTERMSIG(status));
 }
 
+// Returns an error about a run that can be resumed.
+Error about_begun(ErrorKind kind, const BegunRun& begun, std::string_view reason) {
+  Error error(kind, fmt::format("{}; `runner resume {}` continues the run", reason, begun.run));
+  error.set_run({.id = begun.run, .name = begun.name, .backend = {}, .num_processes = {}});
+  return error;
+}
+
 class HostsRun {
  public:
   HostsRun(std::string_view hosts, const std::vector<std::string>& words)
@@ -180,27 +207,31 @@ class HostsRun {
         program_(fs::read_symlink("/proc/self/exe").string()),
         words_(without_hosts(words)) {}
 
-  // Returns how the last attempt has ended.
+  // Returns how the last attempt has ended. Throws Error(kInterrupted) after a request to end between two attempts.
   Finished run() {
     for (;;) {
+      check_requests();
       pass_on(earlier_);
       Finished attempt = run_to_its_end(command_for(hosts_, own_variables(), words_));
+      if (attempt.reports.begun()) begun_ = attempt.reports.begun();
       if (!may_continue(attempt)) return attempt;
-      earlier_.run = attempt.reports.begun()->run;
-      earlier_.lost.push_back(fmt::format("{}; restart {} of {}", loss_of(attempt), earlier_.lost.size() + 1,
-                                          attempt.reports.begun()->max_restarts));
+      earlier_.run = begun_->run;
+      earlier_.lost.push_back(
+          fmt::format("{}; restart {} of {}", loss_of(attempt), earlier_.lost.size() + 1, begun_->max_restarts));
       leave_out_lost_hosts();
-      if (requests > 0) return attempt;
     }
   }
 
+  // The run as it has begun in the newest attempt that got so far.
+  const std::optional<BegunRun>& begun() const { return begun_; }
+
   bool has_lost_process(const Finished& attempt) const {
-    const LaunchReports& reports = attempt.reports;
-    if (!reports.begun() || requests > 0) return false;
-    if (!reports.ended()) return attempt.status != 0;
+    const std::optional<EndedRun>& ended = attempt.reports.ended();
+    if (!begun_ || requests > 0) return false;
+    if (!ended) return true;  // whatever the status: rank 0 reports every end
     // Rank 0 may end in another way, because mpirun signals it after the loss of another rank.
     const bool was_signalled = WIFEXITED(attempt.status) && WEXITSTATUS(attempt.status) > kSignalCode;
-    return reports.ended()->lost_process || (reports.ended()->exit_code != 0 && was_signalled);
+    return ended->lost_process || (ended->exit_code != 0 && was_signalled);
   }
 
   std::string loss_of(const Finished& attempt) const {
@@ -210,6 +241,7 @@ class HostsRun {
   }
 
   bool is_open_mpi() const { return launcher_.module.is_open_mpi(); }
+  const std::string& launcher() const { return launcher_.program; }
 
  private:
   std::vector<std::string> command_for(const std::vector<HostSlots>& hosts, const std::vector<std::string>& variables,
@@ -218,8 +250,13 @@ class HostsRun {
   }
 
   bool may_continue(const Finished& attempt) const {
-    return has_lost_process(attempt) &&
-           static_cast<int64_t>(earlier_.lost.size()) < attempt.reports.begun()->max_restarts;
+    return has_lost_process(attempt) && static_cast<int64_t>(earlier_.lost.size()) < begun_->max_restarts;
+  }
+
+  void check_requests() const {
+    if (requests == 0) return;
+    if (!begun_) fail(ErrorKind::kInterrupted, "interrupted before the run began");
+    throw about_begun(ErrorKind::kInterrupted, *begun_, "interrupted before the run continued");
   }
 
   // One after the other: programs of Open MPI that start or end on this machine at the same time disturb each other.
@@ -230,6 +267,7 @@ class HostsRun {
     for (int i = 0; i < 2; ++i) {
       Started program(start);
       if (program.wait_until(limit) && program.end() == 0) return true;
+      check_requests();
     }
     return false;
   }
@@ -249,6 +287,7 @@ class HostsRun {
   const std::string program_;
   const std::vector<std::string> words_;
   EarlierAttempts earlier_;
+  std::optional<BegunRun> begun_;
 };
 
 int print_end(const EndedRun& ended, report::Output& out) {
@@ -257,24 +296,22 @@ int print_end(const EndedRun& ended, report::Output& out) {
   return ended.exit_code;
 }
 
-Error lost_run(const BegunRun& begun, std::string_view loss) {
-  Error error(ErrorKind::kRun, fmt::format("{}; `runner resume {}` continues the run", loss, begun.run));
-  error.set_run({.id = begun.run, .name = begun.name, .backend = {}, .num_processes = {}});
-  return error;
-}
-
 }  // namespace
 
 int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words, report::Output& out) {
   RUN_CHECK(!is_one_of_several(), ErrorKind::kUsage,
             "--hosts cannot be used in processes that a launcher has started; remove it");
-  HostsRun run(hosts, words);
   handle_signals();
+  HostsRun run(hosts, words);
   const Finished last = run.run();
   // Once a run has begun, only mpirun prints: MPICH writes its messages to standard output.
-  last.reports.begun() ? out.talk(last.reports.rest()) : out.data(last.reports.rest());
+  run.begun() ? out.talk(last.reports.rest()) : out.data(last.reports.rest());
   if (last.reports.ended()) return print_end(*last.reports.ended(), out);
-  if (run.has_lost_process(last)) throw lost_run(*last.reports.begun(), run.loss_of(last));
+  if (run.has_lost_process(last)) throw about_begun(ErrorKind::kRun, *run.begun(), run.loss_of(last));
+  if (run.begun() && last.status == 0)
+    throw about_begun(ErrorKind::kInterrupted, *run.begun(), "interrupted; rank 0 has not reported the end of the run");
+  RUN_CHECK(last.status != 0 || requests > 0 || !last.reports.rest().empty(), ErrorKind::kRun,
+            "{} exited with code 0, but rank 0 has printed nothing", run.launcher());
   if (!WIFEXITED(last.status)) return kSignalCode + WTERMSIG(last.status);
   // mpiexec of MPICH returns 0 once it has passed on a signal, however the run ended.
   const bool is_unknown = requests > 0 && WEXITSTATUS(last.status) == 0 && !run.is_open_mpi();

@@ -14,6 +14,7 @@
 #include "runner/cli/launcher.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::cli {
 namespace {
@@ -65,6 +66,8 @@ RemoteLauncher choose_launcher() {
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
   std::vector<HostSlots> hosts;
+  const int64_t most = schema::largest_num_processes();
+  int64_t ranks = 0;
   for (std::string_view rest = text;;) {
     const size_t end = std::min(rest.find(','), rest.size());
     std::string_view host = rest.substr(0, end);
@@ -76,6 +79,8 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
     RUN_CHECK(!host.empty() && slots.ranks > 0, ErrorKind::kUsage,
               "--hosts: expected host names with their numbers of ranks, such as a:2,b:2, got {}", text);
     slots.name = host;
+    ranks += slots.ranks;
+    RUN_CHECK(ranks <= most, ErrorKind::kUsage, "--hosts: expected at most {} ranks in all, got {}", most, text);
     hosts.push_back(std::move(slots));
     if (end == rest.size()) return hosts;
     rest.remove_prefix(end + 1);

@@ -15,7 +15,8 @@ struct HostSlots {
   int ranks = 1;
 };
 
-// Parses "a,b:2". Throws Error(kUsage) for an empty name or a number of ranks below 1.
+// Parses "a,b:2". Throws Error(kUsage) for an empty name, a number of ranks below 1, or more ranks than a run can
+// have.
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
 int ranks_of(const std::vector<HostSlots>& hosts);

@@ -217,7 +217,11 @@ int train_and_report(Attempt attempt, const Options& options, bool quiet, report
   print_result(result, options, out);
   if (requeues && result.status == store::RunStatus::kInterrupted && !result.states.empty()) {
     leave_launched(result.exit_code);
-    requeue_job(out);
+    if (result.error) {
+      out.say("warning: the job is not requeued: the run is not completely in its store");
+    } else {
+      requeue_job(out);
+    }
   }
   return result.exit_code;
 }
@@ -238,18 +242,25 @@ std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Optio
                                      report::Output& out) {
   const EarlierAttempts* const earlier = earlier_attempts();
   if (earlier == nullptr || earlier->run.empty()) return std::nullopt;
-  ingest_left_spools(options, out);
-  const store::RunDetails run = details_of(earlier->run, options);
-  return about_run(run.run, [&] {
-    Attempt attempt =
-        attempt_to_continue(run, fork, options, settings_after_loss(recorded_recipe(run, store_path(options)).recipe));
-    attempt.start.warnings.push_back(earlier->lost.back());
-    return train_and_report(std::move(attempt), options, quiet, out);
-  });
+  try {
+    if (fork == nullptr) ingest_left_spools(options, out);  // `fork` has done it
+    const store::RunDetails run = details_of(earlier->run, options);
+    return about_run(run.run, [&] {
+      Attempt attempt = attempt_to_continue(run, fork, options,
+                                            settings_after_loss(recorded_recipe(run, store_path(options)).recipe));
+      attempt.start.warnings.push_back(earlier->lost.back());
+      return train_and_report(std::move(attempt), options, quiet, out);
+    });
+  } catch (const Error& error) {  // this process prints it; without a report, the launcher would try again
+    send(report_of(EndedRun{exit_code(error.kind()), /*lost_process=*/false, error.message(), "", ""}));
+    throw;
+  }
 }
 
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
-  if (attempt.recipe.recipe.slurm.requeue) ingest_left_spools(options, out);
+  const train::RunOrigin& origin = attempt.start.origin;
+  if (origin.resume.empty() && origin.fork == nullptr)  // resume and fork have ingested before they looked for the run
+    attempt.recipe.recipe.slurm.requeue ? ingest_left_spools(options, out) : note_left_spools(options, out);
   if (const auto run = run_before_requeue(attempt, options)) {
     if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
     attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -111,7 +112,7 @@ constexpr std::string_view kParallelismKeys[] = {"parallelism_config_dp_replicat
                                                  "parallelism_config_sp_attn_implementation"};
 
 constexpr std::string_view kOneCommand = "one command starts the processes of all machines";
-constexpr std::string_view kNoRendezvous = "processes meet in shared memory, or through MPI between machines";
+constexpr std::string_view kNoRendezvous = "processes communicate through shared memory, or MPI between machines";
 constexpr std::string_view kLauncher = "mpirun or srun starts the processes of several machines";
 constexpr std::string_view kNamedHosts = "name the hosts in --hosts";
 constexpr std::string_view kEmulated = "the TPU is emulated, there are no machines to start";
@@ -216,7 +217,9 @@ std::vector<std::string> words(Names names) {
 
 class Import {
  public:
-  Import(const YamlNode& root, Report& report) : root_(root), report_(report) {}
+  // `folder`: of the file.
+  Import(const YamlNode& root, std::filesystem::path folder, Report& report)
+      : root_(root), folder_(std::move(folder)), report_(report) {}
 
   ImportedConfig read() {
     if (root_.kind != YamlNode::Kind::kMap) {
@@ -230,7 +233,7 @@ class Import {
       report_.add(ErrorId::kMissingKey, root_.place, "distributed_type", "distributed_type is missing",
                   "Accelerate requires it, too; write distributed_type: \"NO\" for one process");
     if (!report_.empty()) return {};
-    hosts_ = hosts_of_file();
+    read_host_file();
     take_number_of_machines();
     for (const YamlNode::Member& member : root_.members) take(member);
     take_machines();
@@ -363,7 +366,7 @@ class Import {
   }
 
   void take_processes(const YamlNode& value) {
-    const int64_t number = *integer(value), most = find_fields("num_processes")[0].range.most;
+    const int64_t number = *integer(value), most = largest_num_processes();
     const std::string_view used = !hosts_.empty()  ? "the slots of the host file"
                                   : machines_ == 1 ? "1"
                                                    : "1 on each machine";
@@ -399,51 +402,82 @@ class Import {
     }
   }
 
-  static std::string_view reason_of(std::string_view name, const Key& section) {
-    if (is_host_file(name)) return "cannot read it, or it has no hosts; name them in --hosts";
-    if (name == "deepspeed_multinode_launcher") return kLauncher;
-    return name.ends_with("clusion_filter") ? kNamedHosts : section.reason;
+  std::string reason_of(std::string_view name, const Key& section) const {
+    if (is_host_file(name)) return host_file_fault_ + "; name the hosts in --hosts";
+    if (name == "deepspeed_multinode_launcher") return std::string(kLauncher);
+    return std::string(name.ends_with("clusion_filter") ? kNamedHosts : section.reason);
   }
 
   // ---- machines -----------------------------------------------------------------------------------------------------
 
   static bool is_host_file(std::string_view name) { return name.ends_with("_hostfile"); }
 
-  // Returns the hosts of the file that DeepSpeed or mpirun would read, with their slots: "NAME slots=N", "NAME:N" or
-  // "NAME". Returns none if there is no such file.
-  std::vector<ImportedMachine> hosts_of_file() const {
-    std::vector<ImportedMachine> hosts;
+  // Reads the hosts of the file that DeepSpeed or mpirun would read. Without such a file there are none; if it cannot
+  // be used, there are none, and the reason is set.
+  void read_host_file() {
     for (const YamlNode::Member& section : root_.members)
       for (const YamlNode::Member& member : section.value.members)
-        if (is_host_file(member.key) && !member.value.is_unset() && hosts.empty())
-          hosts = hosts_in(read_file(member.value.text).value_or(""));
-    return hosts;
+        if (is_host_file(member.key) && !member.value.is_unset() && hosts_.empty()) take_hosts_of(member.value.text);
   }
 
-  static std::vector<ImportedMachine> hosts_in(std::string_view text) {
-    std::vector<ImportedMachine> hosts;
-    while (!text.empty()) {
+  void take_hosts_of(const std::string& name) {
+    const auto text = read_file(folder_ / name);
+    host_file_fault_ = !text ? "cannot read it" : read_hosts(*text);
+    if (!host_file_fault_.empty()) hosts_.clear();
+  }
+
+  // Returns why the text cannot be used; empty if it can.
+  std::string read_hosts(std::string_view text) {
+    int64_t slots = 0;
+    for (int number = 1; !text.empty(); ++number) {
       const size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
+      const std::vector<std::string_view> words = words_of(text.substr(0, std::min(text.find('#'), end)));
       text.remove_prefix(std::min(end + 1, text.size()));
-      line = line.substr(0, line.find('#'));
-      line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
-      const size_t name_end = std::min(line.find_first_of(" \t\r:"), line.size());
-      if (name_end == 0) continue;
-      const size_t digits = line.find_first_of("0123456789", name_end);
-      const std::string_view slots = digits < line.size() ? line.substr(digits) : "1";
-      hosts.push_back({std::string(line.substr(0, name_end)),
-                       whole_number(slots.substr(0, slots.find_first_not_of("0123456789"))).value_or(1)});
+      if (words.empty()) continue;
+      const std::optional<ImportedMachine> host = host_of(words);
+      if (!host)
+        return fmt::format("line {}: expected NAME, NAME:N or NAME slots=N, N at least 1, got {}", number,
+                           fmt::join(words, " "));
+      slots += host->processes;
+      hosts_.push_back(*host);
     }
-    return hosts;
+    if (hosts_.empty()) return "it has no hosts";
+    const int64_t most = largest_num_processes();
+    return slots > most ? fmt::format("it has {} slots, expected at most {}", slots, most) : "";
+  }
+
+  static std::vector<std::string_view> words_of(std::string_view line) {
+    constexpr std::string_view kSpaces = " \t\r";
+    std::vector<std::string_view> words;
+    for (size_t at = line.find_first_not_of(kSpaces); at < line.size(); at = line.find_first_not_of(kSpaces, at)) {
+      words.push_back(line.substr(at, line.find_first_of(kSpaces, at) - at));
+      at += words.back().size();
+    }
+    return words;
+  }
+
+  // "NAME", "NAME:N" (MPICH) or "NAME slots=N" (Open MPI, DeepSpeed).
+  static std::optional<ImportedMachine> host_of(const std::vector<std::string_view>& words) {
+    constexpr std::string_view kSlots = "slots=";
+    const std::string_view name = words[0].substr(0, words[0].find(':'));
+    const bool has_colon = name.size() < words[0].size();
+    if (name.empty() || words.size() > (has_colon ? 1 : 2)) return std::nullopt;
+    if (words.size() == 2 && !words[1].starts_with(kSlots)) return std::nullopt;
+    std::string_view slots = "1";
+    if (has_colon) slots = words[0].substr(name.size() + 1);
+    if (words.size() == 2) slots = words[1].substr(kSlots.size());
+    const int number = whole_number(slots).value_or(0);
+    if (number < 1) return std::nullopt;
+    return ImportedMachine{std::string(name), number};
   }
 
   void take_number_of_machines() {
     const YamlNode* const node = find("num_machines");
     const int64_t number = node != nullptr ? *integer(*node) : 1;
     const auto of_file = static_cast<int64_t>(hosts_.size());
-    if (number < 1 || number > find_fields("num_processes")[0].range.most) {
-      leave_out("num_machines", *node, fmt::format("expected 1 to 4096; using {}", std::max<int64_t>(1, of_file)));
+    if (number < 1 || number > largest_num_processes()) {
+      leave_out("num_machines", *node,
+                fmt::format("expected 1 to {}; using {}", largest_num_processes(), std::max<int64_t>(1, of_file)));
     } else if (of_file == 0) {
       machines_ = number;
     } else if (node != nullptr && number != of_file) {
@@ -473,9 +507,11 @@ class Import {
   }
 
   const YamlNode& root_;
+  const std::filesystem::path folder_;
   Report& report_;
   ImportedConfig result_;
   std::vector<ImportedMachine> hosts_;  // of the host file
+  std::string host_file_fault_;         // why it cannot be used
   int64_t machines_ = 1;
 };
 
@@ -487,7 +523,7 @@ ImportedConfig import_accelerate_config(const std::string& path) {
   report.throw_if_any();
   const YamlTree tree = parse_yaml(source, report);
   report.throw_if_any();
-  ImportedConfig config = Import(tree.root, report).read();
+  ImportedConfig config = Import(tree.root, std::filesystem::path(path).parent_path(), report).read();
   report.throw_if_any();
   return config;
 }

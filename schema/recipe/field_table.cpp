@@ -41,6 +41,10 @@ std::span<const Field> find_fields(std::string_view path) {
   return {first, last};
 }
 
+int64_t largest_num_processes() {
+  return find_fields("num_processes")[0].range.most;
+}
+
 std::vector<std::span<const Field>> fields_by_path(std::string_view section) {
   std::vector<std::span<const Field>> groups;
   const std::span<const Field> all = fields_of(section);

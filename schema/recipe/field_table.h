@@ -105,6 +105,9 @@ std::vector<std::span<const Field>> fields_by_path(std::string_view section);
 // Fields with this path, usually one; empty if there is none.
 std::span<const Field> find_fields(std::string_view path);
 
+// Returns the largest number of ranks of a run: the upper bound of num_processes.
+int64_t largest_num_processes();
+
 // Paths of the fields with this last word, those of the fewest words first: "lr" -> optimizer.lr,
 // optimizer.groups[].lr.
 std::vector<std::string> paths_ending_with(std::string_view word);

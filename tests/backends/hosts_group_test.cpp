@@ -98,11 +98,23 @@ TEST(HostsGroup, PassesOnAFailureToAllHosts) {
   const std::vector<std::string> errors = errors_on_hosts({2, 1, 2}, [](HostsGroup& ranks) {
     if (ranks.rank() == 3) {
       ranks.fail("rank 3 is out of luck", {"h.lua", 7, 0});
+      EXPECT_FALSE(ranks.has_failed_by_loss());
       ranks.throw_failure();
     }
     ranks.barrier({"start"});
   });
   expect_each_contains(errors, "h.lua:7: rank 3 is out of luck");
+}
+
+// Whatever the text says.
+TEST(HostsGroup, TellsALossFromAnErrorOnAllHosts) {
+  for (const bool is_loss : {true, false})
+    on_hosts({2, 1, 2}, [&](HostsGroup& ranks) {
+      const std::string reason = "host b (rank 2) did not reach barrier";
+      if (ranks.rank() == 3) is_loss ? ranks.fail_by_loss(reason) : ranks.fail(reason, {});
+      EXPECT_THROW(ranks.barrier({"start"}), Error);
+      EXPECT_EQ(ranks.has_failed_by_loss(), is_loss) << ranks.rank();
+    });
 }
 
 // Rank 2 fails while messages of the others are on their way to it, after any number of them.
@@ -168,7 +180,12 @@ TEST(HostsGroup, NamesTheLateHost) {
       [](HostsGroup& ranks) {
         ranks.barrier({"start", 1});
         if (ranks.rank() > 0) return;
-        ranks.barrier({"end", 1});
+        try {
+          ranks.barrier({"end", 1});
+        } catch (const Error&) {
+          EXPECT_TRUE(ranks.has_failed_by_loss());
+          throw;
+        }
       },
       std::chrono::milliseconds(100));
   expect_each_contains({errors[0]},

@@ -34,6 +34,20 @@ TEST(RemoteHosts, RefuseOtherTexts) {
   }
 }
 
+TEST(RemoteHosts, HaveAtMostTheRanksOfARun) {
+  EXPECT_EQ(ranks_of(parse_hosts("a:4095,b")), 4096);
+  for (const char* const text : {"localhost:99999", "a:4096,b", "a:2147483647,b:2147483647"}) {
+    SCOPED_TRACE(text);
+    try {
+      parse_hosts(text);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_EQ(error.message(), std::string("--hosts: expected at most 4096 ranks in all, got ") + text);
+    }
+  }
+}
+
 TEST(RemoteHosts, BecomeACommandOfEachLibrary) {
   const std::vector<HostSlots> hosts{{"a", 2}, {"b", 1}};
   const std::vector<std::string> words{"exec", "my recipe.yaml"};

@@ -175,6 +175,13 @@ end_of_run() {
 }
 are_idle() { for host in "$@"; do [ -z "$(processes_of "$host")" ] || return 1; done; }
 rank_processes() { for process in $(processes_of "$1"); do readlink "/proc/$process/exe"; done | grep -c "/bin/runner$"; }
+# Prints the process of the program that has started mpirun, which only it has in its command line.
+launcher_process() {
+  for process in $(processes_of h1); do
+    case $(readlink "/proc/$process/exe") in */bin/runner) ;; *) continue ;; esac
+    tr '\0' '\n' <"/proc/$process/cmdline" | grep -q -x -e --hosts && echo "$process"
+  done
+}
 has_no_ranks() { for host in $hosts; do [ "$(rank_processes "$host")" -eq 0 ] || return 1; done; }
 # Counts files of shared memory. Those of a killed host's MPI are left, and would end with the host.
 shared_memory() { ls /dev/shm | grep -c -E "^vader_segment\\.h[$1]\\.|^mpich" || true; }
@@ -215,10 +222,9 @@ restart_without_a_host() {
   start_long max_restarts=1
   kill_host h2
   wait_for 100 has_attempts 2
-  sed -n 's/.*"num_processes"/&/p' out
   same "$(runner sql "SELECT num_processes FROM runs" --format csv | tail -n 1)" 2
   same "$(runner show @last --recipe | grep -c 'gradient_accumulation_steps: 2\|"gradient_accumulation_steps": 2')" 1
-  kill -TERM "$(processes_of h1 | head -n 1)"
+  kill -TERM "$(launcher_process)"
   end_of_run
   same "$code" 4
   same "$(grep -c 'restart 1 of 1' out)" 1

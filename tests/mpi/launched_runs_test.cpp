@@ -260,6 +260,92 @@ TEST_P(LaunchedRuns, AreNotContinuedAfterAnInterruption) {
   EXPECT_EQ(run("runner sql 'SELECT status, attempts FROM runs' --format csv").out, "status,attempts\ninterrupted,1\n");
 }
 
+// A shell script in place of mpirun of Open MPI. `attempt`: what the attempt number $n does; `probe`: the end of a
+// program that tests whether a host answers.
+class FakeMpirun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (run_command("command -v mpirun.openmpi", folder_.path()).exit_code != 0)
+      GTEST_SKIP() << "the launcher is not installed";
+    write_text(folder_.path() / "r.yaml", kRecipe);
+  }
+
+  // Appends the number of attempts to the output.
+  Result run(const std::string& attempt, const std::string& probe = "exit 0") const {
+    write_text(folder_.path() / "mpirun.openmpi", fmt::format(R"sh(#!/bin/sh
+case "$*" in *" version") {}; exit ;; esac
+echo attempt >>attempts
+n=$(wc -l <attempts)
+begun() {{ printf '\036{{"run": "abc", "name": "r", "max_restarts": %s}}\n' "$1"; }}
+ended() {{ printf '\036{{"exit_code": 0, "lost_process": false, "message": "", "error": "", "data": "the end"}}\n'; }}
+{}
+)sh",
+                                                              probe, attempt));
+    fs::permissions(folder_.path() / "mpirun.openmpi", fs::perms::owner_all);
+    return run_command(R"sh(export RUNNER_MPI=openmpi PATH=$PWD:$PATH
+code=0
+timeout --foreground 60 runner exec r.yaml --hosts localhost:2 || code=$?
+echo "; attempts: $(wc -l <attempts)"
+exit $code)sh",
+                       folder_.path());
+  }
+  // Whether the process ends within three seconds whose id the script has written to the file "pid".
+  bool has_ended() const {
+    const char* const command = R"sh(for i in $(seq 30); do kill -0 "$(cat pid)" || exit 0; sleep 0.1; done; exit 1)sh";
+    return run_command(command, folder_.path()).exit_code == 0;
+  }
+
+ private:
+  Folder folder_;
+};
+
+TEST_F(FakeMpirun, MustReportTheEndOfARun) {
+  const Result result = run("begun 0; exit 0");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("exited with code 0; `runner resume abc` continues the run"), std::string::npos)
+      << result.err;
+}
+
+TEST_F(FakeMpirun, MustPrintSomething) {
+  const Result result = run("exit 0");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("exited with code 0, but rank 0 has printed nothing"), std::string::npos) << result.err;
+}
+
+TEST_F(FakeMpirun, ContinuesARunWhoseRestartWasLostBeforeItBegan) {
+  const Result result = run("case $n in 1) begun 2; kill -9 $$ ;; 2) kill -9 $$ ;; 3) begun 2; ended ;; esac");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "the end; attempts: 3\n");
+}
+
+TEST_F(FakeMpirun, LosesARunWhoseRestartsDoNotBegin) {
+  const Result result = run("[ $n -gt 1 ] || begun 2; kill -9 $$");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "; attempts: 3\n");
+  EXPECT_NE(result.err.find("was ended by signal 9; `runner resume abc` continues the run"), std::string::npos)
+      << result.err;
+}
+
+TEST_F(FakeMpirun, IsNotStartedAgainAfterAnInterruptionWhileHostsAreTested) {
+  const Result result = run("begun 1; kill -9 $$", "kill -TERM $PPID; exec sleep 30");
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(result.out, "; attempts: 1\n");
+  EXPECT_NE(result.err.find("interrupted before the run continued; `runner resume abc` continues the run"),
+            std::string::npos)
+      << result.err;
+}
+
+TEST_F(FakeMpirun, IsKilledSomeTimeAfterTheSecondRequest) {
+  run("trap '' TERM USR1; echo $$ >pid; begun 0; kill -TERM $PPID; sleep 0.5; kill -TERM $PPID\n"
+      "while :; do sleep 1; done");
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(FakeMpirun, EndsWithTheProgram) {
+  run("echo $$ >pid; begun 0; kill -KILL $PPID; exec sleep 50");
+  EXPECT_TRUE(has_ended());
+}
+
 // ---- what is wrong -------------------------------------------------------------------------------------------------
 
 // The launcher adds lines of its own.

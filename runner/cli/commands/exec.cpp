@@ -2,7 +2,6 @@
 #include "runner/cli/launcher.h"
 #include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
-#include "runner/cli/spooling.h"
 #include "runner/cli/training.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
@@ -22,7 +21,6 @@ int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);
   if (const train::MpiRanks* const ranks = launched_ranks())
     recipe = with_processes(std::move(recipe), options, ranks->size(), out);
-  note_left_spools(options, out);
   AttemptStart start{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);

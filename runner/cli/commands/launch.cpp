@@ -12,6 +12,7 @@
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::cli {
 namespace {
@@ -62,8 +63,6 @@ constexpr Argument kLaunchArguments[] = {
     {"--submit", "", "submit the script with sbatch, and print the job's id instead of the script",
      &LaunchOptions::submit}};
 
-constexpr int64_t kMostRanks = 4096;
-
 // ---- options --------------------------------------------------------------------------------------------------------
 
 void check_time(const std::string& time) {
@@ -104,9 +103,10 @@ Ranks ranks_of(const LaunchOptions& options, std::optional<int64_t> processes) {
   const bool has_none = options.nodes == Options::kNotGiven && options.tasks_per_node == Options::kNotGiven;
   const Ranks ranks{given_or(options.nodes, share(options.tasks_per_node)),
                     given_or(options.tasks_per_node, share(has_none ? 1 : options.nodes))};
-  RUN_CHECK(ranks.nodes <= kMostRanks && ranks.per_node <= kMostRanks && ranks.count() <= kMostRanks, ErrorKind::kUsage,
+  const int64_t most = schema::largest_num_processes();
+  RUN_CHECK(ranks.nodes <= most && ranks.per_node <= most && ranks.count() <= most, ErrorKind::kUsage,
             "--nodes {} times --tasks-per-node {} is more than {}, the largest number of ranks", ranks.nodes,
-            ranks.per_node, kMostRanks);
+            ranks.per_node, most);
   RUN_CHECK(!processes || ranks.count() == *processes, ErrorKind::kUsage,
             "--nodes {} times --tasks-per-node {} is {} ranks, but num_processes is {}; remove num_processes from the "
             "recipe, set num_processes={}, or choose nodes and tasks whose product is {}",

@@ -23,7 +23,6 @@ using backends::SharedMemory;
 using backends::SharedMemoryGroup;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kProcess = "the process of ";
 constexpr uint64_t kNoJob = ~uint64_t{0};  // in place of its size
 // Rank 0 reads a recipe meanwhile.
 constexpr auto kLongestWaitForJob = std::chrono::minutes(10);
@@ -35,11 +34,6 @@ std::vector<RankHost> each_rank_alone(int size) {
 }
 
 }  // namespace
-
-bool is_lost_process(std::string_view failure) {
-  const bool is_host = failure.starts_with("host ") && failure.find(" did not reach ") != std::string_view::npos;
-  return failure.starts_with(kProcess) || is_host;
-}
 
 // A group without shared memory, before ranks know their hosts.
 class MpiRanks::StartGroup {
@@ -122,9 +116,14 @@ void MpiRanks::report_end_of(int rank) {
   ProcessGroup* const group = group_;
   if (group == nullptr) return;  // those that wait for the run look at lost_rank_
   const int local_rank = rank - here().first;
-  group->fail(fmt::format("{}{} has ended; it {}", kProcess, local_->name_of(local_rank),
-                          local_->newest_call(local_rank).as_last_call()),
-              {});
+  const std::string reason = fmt::format("the process of {} has ended; it {}", local_->name_of(local_rank),
+                                         local_->newest_call(local_rank).as_last_call());
+  group == &*local_ ? local_->fail_by_loss(reason) : all_->fail_by_loss(reason);
+}
+
+bool MpiRanks::has_lost_process() const {
+  if (group_ == nullptr) return false;
+  return group_ == &*local_ ? local_->has_failed_by_loss() : all_->has_failed_by_loss();
 }
 
 // ---- the job -------------------------------------------------------------------------------------------------------

@@ -22,10 +22,6 @@
 
 namespace runner::train {
 
-// Whether the failure of a run on several hosts means that a process or a host was lost. Only its text reaches all
-// hosts.
-bool is_lost_process(std::string_view failure);
-
 class MpiRanks {
  public:
   struct Options {
@@ -55,6 +51,8 @@ class MpiRanks {
   // Returns the group of all ranks for a run. Collective; call once. `shares_memory`: with symmetric memory if there is
   // a single host. Throws Error(kRun), and tells the other ranks.
   backends::ProcessGroup& begin_run(std::chrono::milliseconds timeout, bool shares_memory);
+  // Whether the first failure of the run is the loss of a process or a host.
+  bool has_lost_process() const;
   // Tells the other ranks that this one has failed.
   void fail(std::string_view reason) noexcept;
 

@@ -70,7 +70,7 @@ RunResult run_with_mpi(const RunRequest& request, MpiRanks& ranks) {
   try {
     RunResult result = RankRun(request, &group).execute();
     if (result.error) group.fail(result.error->message, {});  // no effect if another rank has failed first
-    result.lost_process = result.error && is_lost_process(result.error->message);
+    result.lost_process = result.error && ranks.has_lost_process();
     return result;
   } catch (const std::exception& error) {
     const Error reason = error_of(error);
