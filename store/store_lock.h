@@ -24,9 +24,10 @@ class StoreLock {
  public:
   struct Attempt {
     std::unique_ptr<StoreLock> lock;  // null if no file can be made there
-    int error = 0;                    // errno: a folder without write permission, a full disk, …
+    int error = 0;                    // errno: a folder without write permission, a full disk, an I/O error, …
   };
   // Blocks until no other process has the lock. Throws Error(kStore), which names the other process, after `limit`.
+  // Removes files that killed processes have left.
   static Attempt acquire(const std::filesystem::path& store, std::chrono::milliseconds limit = kLockLimit);
   // Blocks until no process has the lock, without taking it. Throws likewise.
   static void wait_until_free(const std::filesystem::path& store, std::chrono::milliseconds limit = kLockLimit);

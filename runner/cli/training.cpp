@@ -211,7 +211,8 @@ int train_and_report(Attempt attempt, const Options& options, bool quiet, report
     Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
     RunReporter observer(out, options, quiet, attempt, interrupt);
     RecordingPlace place(attempt, options);
-    result = train_with_restarts(std::move(attempt), options, place.file(), observer, interrupt);
+    RecordingObserver recording(observer, place);
+    result = train_with_restarts(std::move(attempt), options, place.file(), recording, interrupt);
     place.finish(result, observer);
   }
   print_result(result, options, out);
@@ -238,7 +239,7 @@ std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Optio
                                      report::Output& out) {
   const EarlierAttempts* const earlier = earlier_attempts();
   if (earlier == nullptr || earlier->run.empty()) return std::nullopt;
-  ingest_left_spools(options, out);
+  ingest_left_spools(options, {.selector = earlier->run}, out);
   const store::RunDetails run = details_of(earlier->run, options);
   return about_run(run.run, [&] {
     Attempt attempt =
@@ -249,7 +250,13 @@ std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Optio
 }
 
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
-  if (attempt.recipe.recipe.slurm.requeue) ingest_left_spools(options, out);
+  const train::RunOrigin& origin = attempt.start.origin;
+  if (attempt.recipe.recipe.slurm.requeue && origin.resume.empty())
+    ingest_left_spools(options,
+                       {.name = attempt.recipe.recipe.name,
+                        .parent = origin.fork != nullptr ? origin.fork->run : "",
+                        .may_be_running = true},
+                       out);
   if (const auto run = run_before_requeue(attempt, options)) {
     if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
     attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);

@@ -553,9 +553,10 @@ class CheckOuts : public Ingest {
     finish_run(target, RunHandle{1, 1, uid}, done("[1, 2, 3]"));
   }
   Store check_out_into(const fs::path& file, CheckOut use) {
-    Store store = Store::open(path, Access::kRead), spool_store = Store::open(file, Access::kWrite);
+    Store spool_store = Store::open(file, Access::kWrite);
     spool_store.sync_new_file();
-    check_out(store, find_run(store, uid), {2}, use, spool_store);
+    check_out(path, uid, {2}, use, spool_store);
+    Store store = Store::open(path, Access::kRead);
     continue_state_numbers(store, spool_store);
     return spool_store;
   }
