@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "schema/base/sha256.h"
 #include "store/content.h"
 #include "store/migrations.h"
+#include "store/network.h"
 #include "store/removal.h"
 #include "store/sqlite.h"
 
@@ -493,6 +495,11 @@ void check_layout(Store& source) {
             source.path().string(), version, newest, source.path().string());
 }
 
+// Lets another process have the lock file of a store after a part was copied.
+void let_others_in(const std::filesystem::path& store) {
+  if (!network_file_system(store).empty()) std::this_thread::sleep_for(kLockInterval + kLockInterval / 4);
+}
+
 std::vector<std::string> runs_in(const std::filesystem::path& file) {
   Store source = Store::open(file, Access::kRead);
   check_layout(source);
@@ -511,10 +518,14 @@ std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::
             "{} is the store itself; name a store to copy from", source.string());
   std::vector<IngestedRun> runs;
   for (const std::string& uid : runs_in(source)) {
-    for (bool has_all = false; !has_all;) {
+    const auto copy_part = [&] {
       Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
       to.sync_new_file();
-      has_all = RunCopy(from, to, uid, {}, progress).copy_part();
+      return RunCopy(from, to, uid, {}, progress).copy_part();
+    };
+    while (!copy_part()) {
+      let_others_in(source);
+      let_others_in(target);
     }
     Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
     runs.push_back(RunCopy(from, to, uid, {}, progress).copy());
@@ -527,11 +538,12 @@ std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::
 void check_out(const std::filesystem::path& source, const std::string& uid, const std::vector<int64_t>& states,
                CheckOut use, Store& spool) {
   const Part part{.states = states, .as_check_out = true};
-  for (bool has_all = false; !has_all;) {
+  const auto copy_part = [&] {
     Store from = Store::open(source, Access::kRead);
     check_layout(from);
-    has_all = RunCopy(from, spool, uid, part, {}).copy_part();
-  }
+    return RunCopy(from, spool, uid, part, {}).copy_part();
+  };
+  while (!copy_part()) let_others_in(source);
   {
     Store from = Store::open(source, Access::kRead);
     RunCopy(from, spool, uid, part, {}).copy();

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRefresh{10};
-constexpr std::chrono::milliseconds kShortestNap{10}, kLongestNap{200}, kNotice{1'000};
+constexpr std::chrono::milliseconds kShortestNap{10}, kNotice{1'000};
 
 fs::path lock_of(const fs::path& store) {
   std::error_code ignored;
@@ -181,7 +181,7 @@ template <class Attempt>
 void retry(const fs::path& store, const fs::path& lock, std::chrono::milliseconds limit, Attempt attempt) {
   const auto start = Clock::now();
   bool is_noticed = false;
-  for (auto nap = kShortestNap; !attempt(); nap = std::min(2 * nap, kLongestNap)) {
+  for (auto nap = kShortestNap; !attempt(); nap = std::min(2 * nap, kLockInterval)) {
     const auto waited = Clock::now() - start;
     if (waited >= limit) fail_locked(store, lock, read_lock(lock));
     if (waited >= kNotice && !std::exchange(is_noticed, true)) notice_lock(store);

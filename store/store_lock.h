@@ -19,6 +19,8 @@ namespace runner::store {
 
 // How long to wait for another program that holds the lock of a store.
 inline constexpr std::chrono::milliseconds kLockLimit{10'000};
+// Longest time between two looks at a lock of another process. Who releases a lock and needs it again sleeps longer.
+inline constexpr std::chrono::milliseconds kLockInterval{200};
 
 class StoreLock {
  public:
