@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "schema/base/sha256.h"
 #include "store/content.h"
 #include "store/migrations.h"
+#include "store/network.h"
 #include "store/removal.h"
 #include "store/sqlite.h"
 
@@ -118,7 +120,8 @@ class RunCopy {
       : source_(source), target_(target), database_(target.database()), part_(std::move(part)), progress_(progress) {
     database_.attach(source.database(), "src");
     Statement id(database_, "SELECT id FROM src.run WHERE uid = ?1");
-    RUN_ASSERT(id.bind(uid).step());
+    RUN_CHECK(id.bind(uid).step(), ErrorKind::kNotFound, "{} does not have run {} any more", source.path().string(),
+              uid);
     from_ = id.int64(0);
     if (read_attempts(database_, "src", from_).ids.empty())
       source.database().fail_damaged(fmt::format("run {} has no attempt", uid));
@@ -214,11 +217,13 @@ class RunCopy {
     const auto differs =
         std::mismatch(source.ids.begin(), source.ids.begin() + static_cast<ptrdiff_t>(common), target.ids.begin());
     if (differs.first != source.ids.begin() + static_cast<ptrdiff_t>(common))
-      fail(ErrorKind::kStore,
-           "run {} was continued in both stores: its attempt {} is of {} in {}, and of {} in {}; fork one of them with "
-           "`runner fork`, or remove one with `runner rm --purge {}`",
-           uid_, differs.first - source.ids.begin() + 1, process_text(*differs.first), source_.path().string(),
-           process_text(*differs.second), target_.path().string(), uid_);
+      throw ContinuedTwice(
+          ErrorKind::kStore,
+          fmt::format(
+              "run {} was continued in both stores: its attempt {} is of {} in {}, and of {} in {}; fork one of "
+              "them with `runner fork`, or remove one with `runner rm --purge {}`",
+              uid_, differs.first - source.ids.begin() + 1, process_text(*differs.first), source_.path().string(),
+              process_text(*differs.second), target_.path().string(), uid_));
     if (source.ids.size() > common) return false;
     const int64_t until = source.recorded_ms.back(), copied_until = target.recorded_ms[common - 1];
     const bool is_older = target.ids.size() > common || until < copied_until;
@@ -490,7 +495,14 @@ void check_layout(Store& source) {
             source.path().string(), version, newest, source.path().string());
 }
 
-std::vector<std::string> runs_in(Store& source) {
+// Lets another process have the lock file of a store after a part was copied.
+void let_others_in(const std::filesystem::path& store) {
+  if (!network_file_system(store).empty()) std::this_thread::sleep_for(kLockInterval + kLockInterval / 4);
+}
+
+std::vector<std::string> runs_in(const std::filesystem::path& file) {
+  Store source = Store::open(file, Access::kRead);
+  check_layout(source);
   Statement rows(source.database(), "SELECT uid FROM run WHERE trashed_ms IS NULL ORDER BY id");
   std::vector<std::string> uids;
   while (rows.step()) uids.push_back(rows.text(0));
@@ -504,16 +516,18 @@ std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::
   std::error_code ignored;
   RUN_CHECK(!std::filesystem::equivalent(source, target, ignored), ErrorKind::kUsage,
             "{} is the store itself; name a store to copy from", source.string());
-  Store from = Store::open(source, Access::kRead);
-  check_layout(from);
   std::vector<IngestedRun> runs;
-  for (const std::string& uid : runs_in(from)) {
-    for (bool has_all = false; !has_all;) {
-      Store to = Store::open(target, Access::kWrite);
+  for (const std::string& uid : runs_in(source)) {
+    const auto copy_part = [&] {
+      Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
       to.sync_new_file();
-      has_all = RunCopy(from, to, uid, {}, progress).copy_part();
+      return RunCopy(from, to, uid, {}, progress).copy_part();
+    };
+    while (!copy_part()) {
+      let_others_in(source);
+      let_others_in(target);
     }
-    Store to = Store::open(target, Access::kWrite);
+    Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
     runs.push_back(RunCopy(from, to, uid, {}, progress).copy());
     copy_compiled_graphs(from, to);
     to.checkpoint(1);
@@ -521,12 +535,22 @@ std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::
   return runs;
 }
 
-void check_out(Store& source, const RunRow& run, const std::vector<int64_t>& states, CheckOut use, Store& spool) {
-  check_layout(source);
-  RunCopy(source, spool, run.uid, {.states = states, .as_check_out = true}, {}).copy();
+void check_out(const std::filesystem::path& source, const std::string& uid, const std::vector<int64_t>& states,
+               CheckOut use, Store& spool) {
+  const Part part{.states = states, .as_check_out = true};
+  const auto copy_part = [&] {
+    Store from = Store::open(source, Access::kRead);
+    check_layout(from);
+    return RunCopy(from, spool, uid, part, {}).copy_part();
+  };
+  while (!copy_part()) let_others_in(source);
+  {
+    Store from = Store::open(source, Access::kRead);
+    RunCopy(from, spool, uid, part, {}).copy();
+  }
   // Not trash_run(), which refuses a run that another process is still training.
   if (use == CheckOut::kFork)
-    Statement(spool.database(), "UPDATE run SET trashed_ms = created_ms WHERE uid = ?1").bind(run.uid).run();
+    Statement(spool.database(), "UPDATE run SET trashed_ms = created_ms WHERE uid = ?1").bind(uid).run();
 }
 
 void copy_compiled_graphs(Store& source, Store& target) {

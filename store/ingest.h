@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "store/queries.h"
+#include "schema/base/error.h"
 #include "store/store.h"
 
 namespace runner::store {
@@ -33,13 +33,19 @@ struct IngestedRun {
   bool has_unseen = false;         // kOlder: the source's last attempt recorded more than the target's copy of it has
 };
 
+// A run was continued in both stores, so that neither copy can replace the other.
+class ContinuedTwice : public Error {
+ public:
+  using Error::Error;
+};
+
 // Called now and then while data are copied, to show that the target's disk answers.
 using IngestProgress = std::function<void()>;
 
 // Copies the runs of `source` that are not in its trash into `target`, which is created if it does not exist. Contents
-// are copied before the transaction in parts, between which other processes can use the target. Every commit is synced
+// are copied before the transaction in parts, between which other processes can use both files. Every commit is synced
 // on return. Throws Error(kStore) if a file cannot be used, the source's layout is not this program's, its contents are
-// damaged, or a run was continued in both stores. Runs before that one stay copied.
+// damaged, and ContinuedTwice if a run was continued in both stores. Runs before that one stay copied.
 std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::filesystem::path& target,
                                 const IngestProgress& progress = {});
 
@@ -48,10 +54,12 @@ enum class CheckOut {
   kResume,
   kFork,  // as a parent only: it is in the spool's trash, so it is not ingested
 };
-// Copies a run into a spool that does not have it, without artifacts, tags and notes. Of its checkpoints only `states`
-// get their contents. ingest() ignores the others, if the target does not have them. The numbers of checkpoints are
-// kept if the spool is empty.
-void check_out(Store& source, const RunRow& run, const std::vector<int64_t>& states, CheckOut use, Store& spool);
+// Copies run `uid` into a spool that does not have it, without artifacts, tags and notes. Of its checkpoints only
+// `states` get their contents. ingest() ignores the others, if the target does not have them. The numbers of
+// checkpoints are kept if the spool is empty. Contents are copied in parts, between which other processes can use the
+// source. Throws Error(kNotFound) if the source does not have the run, and like ingest().
+void check_out(const std::filesystem::path& source, const std::string& uid, const std::vector<int64_t>& states,
+               CheckOut use, Store& spool);
 
 // Copies the compiled graphs that the target lacks, and their last use.
 void copy_compiled_graphs(Store& source, Store& target);

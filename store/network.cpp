@@ -22,7 +22,8 @@ struct NetworkFileSystem {
   const char* name;
 };
 
-// FUSE does not tell which program is behind it. On clusters it is a network file system: sshfs, s3fs, GlusterFS, …
+// All programs that use FUSE have the same magic number. On clusters they are network file systems: sshfs, s3fs,
+// GlusterFS, …
 constexpr NetworkFileSystem kNetworkFileSystems[] = {
     {0x6969, "nfs"},          {0x517b, "smb"},       {0xff534d42, "cifs"},   {0xfe534d42, "smb2"},
     {0x0bd00bd0, "lustre"},   {0x47504653, "gpfs"},  {0x19830326, "beegfs"}, {0x00c36400, "ceph"},

@@ -207,8 +207,9 @@ int64_t collect_garbage(Store& store) {
     }
     store.checkpoint(1);
     const int64_t before = size();
-    database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // the copy that VACUUM makes may
-                                                                                    // not fit into memory
+    // VACUUM copies the file, which may not fit into memory.
+    database.exec("PRAGMA temp_store = FILE; PRAGMA cache_spill = ON; VACUUM; PRAGMA temp_store = MEMORY");
+    if (database.is_always_durable()) database.exec("PRAGMA cache_spill = OFF");
     store.checkpoint(1);
     return std::max<int64_t>(0, before - size());
   });

@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,11 +56,22 @@ std::string lock_file_of(const fs::path& file) {
   return file.string() + ".lock";
 }
 
-// Returns the descriptor; -1 if another process has the lock. The kernel releases it when the process ends.
+// A lock on the whole file. It belongs to the open file, so that it also excludes other threads.
+struct flock whole_file() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// Returns the descriptor; -1 if another process has the lock, or has just removed it. The kernel releases it when the
+// process ends.
 int take_lock(const fs::path& file) {
   const int lock = ::open(lock_file_of(file).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   RUN_CHECK(lock >= 0, ErrorKind::kStore, "the spool {} cannot be locked: {}", file.string(), std::strerror(errno));
-  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  struct flock wanted = whole_file();
+  struct stat status {};
+  if (::fcntl(lock, F_OFD_SETLK, &wanted) == 0 && ::fstat(lock, &status) == 0 && status.st_nlink > 0) return lock;
   ::close(lock);
   return -1;
 }
@@ -101,6 +111,15 @@ std::optional<Spool> Spool::claim(const fs::path& file) {
   const int lock = take_lock(file);
   if (lock < 0) return std::nullopt;
   return Spool(file, lock);
+}
+
+bool Spool::is_in_use(const fs::path& file) {
+  const int lock = ::open(lock_file_of(file).c_str(), O_RDONLY | O_CLOEXEC);
+  if (lock < 0) return false;
+  struct flock found = whole_file();
+  const bool is_locked = ::fcntl(lock, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+  ::close(lock);
+  return is_locked;
 }
 
 Spool::Spool(Spool&& other) noexcept : file_(std::move(other.file_)), lock_(std::exchange(other.lock_, -1)) {}

@@ -27,6 +27,8 @@ class Spool {
   static Spool create(const std::filesystem::path& store);
   // Claims an existing spool. Returns nullopt if another process has it.
   static std::optional<Spool> claim(const std::filesystem::path& file);
+  // Whether a process has the spool. Takes no lock.
+  static bool is_in_use(const std::filesystem::path& file);
 
   Spool(Spool&& other) noexcept;
   Spool& operator=(Spool&&) = delete;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -17,12 +18,12 @@ namespace runner::store {
 
 using Clock = std::chrono::steady_clock;
 
-// Of the thread and its owner; the last of them deletes it.
+// The thread and its owner share it. The last one deletes it.
 struct SpoolIngester::Shared {
   enum class Request { kNone, kFinish, kStop };
 
   Shared(std::filesystem::path spool_file, std::filesystem::path store_file, IngesterOptions chosen)
-      : spool(std::move(spool_file)), store(std::move(store_file)), options(chosen) {}
+      : spool(std::move(spool_file)), store(std::move(store_file)), options(std::move(chosen)) {}
 
   void work() {
     while (next_request() == Request::kNone) ingest_if_due();
@@ -49,7 +50,7 @@ struct SpoolIngester::Shared {
     return ingest(spool, store, [this] { progress.fetch_add(1); });
   }
 
-  // A failure is repeated later, and reported by finish().
+  // A failure is repeated later, and reported by take_failures() and finish().
   void ingest_if_due() {
     try {
       const int64_t states = newest_state();
@@ -59,9 +60,22 @@ struct SpoolIngester::Shared {
       ingested_states = states;
       ingested_at = Clock::now();
       failed_at.reset();
-    } catch (const std::exception&) {
-      failed_at = Clock::now();
+    } catch (const SqliteError& failure) {
+      note_failure(failure.is_busy() ? "busy" : failure.message(), failure.message());
+    } catch (const Error& failure) {
+      note_failure(failure.message(), failure.message());
+    } catch (const std::exception& failure) {
+      note_failure(failure.what(), failure.what());
     }
+  }
+
+  // `kind`: equal for messages of which only the first is reported.
+  void note_failure(const std::string& kind, const std::string& message) {
+    failed_at = Clock::now();
+    const std::lock_guard lock(mutex);
+    if (!seen_failures.insert(kind).second) return;
+    failures.push_back(message);
+    has_failures = true;
   }
 
   // Returns the number of the newest checkpoint that was ever saved.
@@ -85,11 +99,14 @@ struct SpoolIngester::Shared {
   const std::filesystem::path spool, store;
   const IngesterOptions options;
   std::atomic<int64_t> progress{0};
+  std::atomic<bool> has_failures{false};
 
   std::mutex mutex;  // guards the members up to the next blank line
   std::condition_variable changed;
   Request request = Request::kNone;
   bool has_ended = false;
+  std::vector<std::string> failures;  // that were not taken yet
+  std::set<std::string> seen_failures;
 
   // Used by the thread until it has ended.
   std::vector<IngestedRun> runs;
@@ -99,19 +116,23 @@ struct SpoolIngester::Shared {
 };
 
 SpoolIngester::SpoolIngester(std::filesystem::path spool, std::filesystem::path store, IngesterOptions options)
-    : shared_(std::make_shared<Shared>(std::move(spool), std::move(store), options)) {
+    : shared_(std::make_shared<Shared>(std::move(spool), std::move(store), std::move(options))) {
   const SignalsBlocked blocked;
   std::thread([shared = shared_] { shared->work(); }).detach();
 }
 
 SpoolIngester::~SpoolIngester() {
+  bool has_waited = true;
   {
     const std::lock_guard lock(shared_->mutex);
-    if (shared_->request != Shared::Request::kNone) return;  // finish() has waited
-    shared_->request = Shared::Request::kStop;
+    if (shared_->request == Shared::Request::kNone) {
+      shared_->request = Shared::Request::kStop;
+      has_waited = false;
+    }
   }
   shared_->changed.notify_all();
-  wait_for_end();
+  if (!has_waited) wait_for_end();
+  if (shared_->options.abandon && is_stuck()) shared_->options.abandon(shared_);
 }
 
 // Returns false if the thread makes no progress for `patience`.
@@ -135,9 +156,16 @@ std::vector<IngestedRun> SpoolIngester::finish() {
   return std::move(shared_->runs);
 }
 
-std::shared_ptr<void> SpoolIngester::stuck() const {
+std::vector<std::string> SpoolIngester::take_failures() {
+  if (!shared_->has_failures) return {};
   const std::lock_guard lock(shared_->mutex);
-  return shared_->has_ended ? nullptr : std::shared_ptr<void>(shared_);
+  shared_->has_failures = false;
+  return std::exchange(shared_->failures, {});
+}
+
+bool SpoolIngester::is_stuck() const {
+  const std::lock_guard lock(shared_->mutex);
+  return !shared_->has_ended;
 }
 
 }  // namespace runner::store

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "store/ingest.h"
@@ -18,12 +20,15 @@ struct IngesterOptions {
   std::chrono::milliseconds look_every{1'000}, every{20'000};
   // How long finish() waits for a store that is locked or does not answer; more than kLockLimit.
   std::chrono::milliseconds patience{60'000};
+  // Called by ~SpoolIngester if the thread is still waiting for a disk. It gets what the thread uses, which must live
+  // until the process ends.
+  std::function<void(std::shared_ptr<void>)> abandon = {};
 };
 
 class SpoolIngester {
  public:
   SpoolIngester(std::filesystem::path spool, std::filesystem::path store, IngesterOptions options = {});
-  // Ingests no more.
+  // Stops ingesting. Waits for the thread, but no longer than `patience` without progress.
   ~SpoolIngester();
   SpoolIngester(const SpoolIngester&) = delete;
   SpoolIngester& operator=(const SpoolIngester&) = delete;
@@ -32,8 +37,11 @@ class SpoolIngester {
   // the store cannot be used, or its disk does not answer for `patience`.
   std::vector<IngestedRun> finish();
 
-  // What the thread still uses because the disk has never answered, else null. It must live until the process ends.
-  std::shared_ptr<void> stuck() const;
+  // Returns why the store could not be used since the last call, each message once. The locks of other processes count
+  // as one message. Cheap if there are none.
+  std::vector<std::string> take_failures();
+  // Whether the thread has not ended, for example because the disk does not answer.
+  bool is_stuck() const;
 
  private:
   struct Shared;

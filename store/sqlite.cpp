@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include <sqlite3.h>
@@ -85,9 +87,59 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
   return {primary, message_of(path, meaning, detail)};
 }
 
+// The guards of all connections, by the path of the journal. Two connections to a file share its journal.
+struct Guards {
+  std::mutex mutex;
+  std::multimap<std::string, const std::function<bool()>*, std::less<>> by_journal;
+};
+
+Guards& guards() {
+  static auto* const all = new Guards;  // never destroyed
+  return *all;
+}
+
+// Whether the file is the journal of a connection that has lost its lock. The journal is then that of another process.
+bool is_journal_of_another(const char* file) {
+  Guards& all = guards();
+  const std::lock_guard lock(all.mutex);
+  const auto [begin, end] = all.by_journal.equal_range(std::string_view(file));
+  return begin != end && std::none_of(begin, end, [](const auto& guard) { return (*guard.second)(); });
+}
+
+sqlite3_vfs* unlocked_vfs() {
+  return sqlite3_vfs_find("unix-none");
+}
+
+// A process without its lock must not end the transaction of the one that has it.
+int delete_own(sqlite3_vfs*, const char* file, int sync_folder) {
+  if (is_journal_of_another(file)) return SQLITE_IOERR_DELETE;
+  return unlocked_vfs()->xDelete(unlocked_vfs(), file, sync_folder);
+}
+
+// A process without its lock must not roll back the transaction of the one that has it.
+int access_own(sqlite3_vfs*, const char* file, int flags, int* result) {
+  *result = 0;
+  if (is_journal_of_another(file)) return SQLITE_OK;
+  return unlocked_vfs()->xAccess(unlocked_vfs(), file, flags, result);
+}
+
+// SQLite's VFS without locks, except that it leaves the journals of other processes alone.
+const char* lock_file_vfs() {
+  static auto* const vfs = [] {
+    auto* const made = new sqlite3_vfs(*unlocked_vfs());  // never destroyed
+    made->pNext = nullptr;
+    made->zName = "runner-lock-file";
+    made->xDelete = delete_own;
+    made->xAccess = access_own;
+    sqlite3_vfs_register(made, /*makeDflt=*/0);
+    return made;
+  }();
+  return vfs->zName;
+}
+
 // The part of SQLite that accesses files; null: the default.
 const char* vfs_of(Locking locking) {
-  return locking == Locking::kLockFile ? "unix-none" : nullptr;
+  return locking == Locking::kLockFile ? lock_file_vfs() : nullptr;
 }
 
 // Returns a URI, the only kind of file name that can mark the file as immutable, or name a VFS in ATTACH.
@@ -141,6 +193,10 @@ bool SqliteError::is_disk_full() const {
   return code_ == SQLITE_FULL;
 }
 
+bool SqliteError::is_damage() const {
+  return code_ == SQLITE_CORRUPT || code_ == SQLITE_NOTADB;
+}
+
 bool SqliteError::is_busy() const {
   return code_ == SQLITE_BUSY;
 }
@@ -169,6 +225,10 @@ Database::Database(const std::filesystem::path& path, OpenMode mode, Locking loc
 
 Database::~Database() {
   sqlite3_close(handle_);
+  if (!may_commit_) return;
+  Guards& all = guards();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.by_journal, [this](const auto& guard) { return guard.second == &may_commit_; });
 }
 
 std::string Database::first_bytes(size_t count) const {
@@ -212,7 +272,8 @@ void Database::configure() {
       "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
       "PRAGMA secure_delete = OFF; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;");
   // EXTRA also syncs the folder, so that no journal of a committed transaction comes back.
-  if (is_always_durable()) exec("PRAGMA synchronous = EXTRA");
+  // Without spilling, nothing is written to the file before the guard of the commit has looked at the lock.
+  if (is_always_durable()) exec("PRAGMA synchronous = EXTRA; PRAGMA cache_spill = OFF");
 }
 
 void Database::attach(const Database& other, std::string_view name) {
@@ -223,6 +284,10 @@ void Database::guard_commits(std::function<bool()> may_commit) {
   may_commit_ = std::move(may_commit);
   const auto refuses = [](void* guard) { return (*static_cast<std::function<bool()>*>(guard))() ? 0 : 1; };
   sqlite3_commit_hook(handle_, refuses, &may_commit_);
+  const char* const file = sqlite3_db_filename(handle_, "main");
+  Guards& all = guards();
+  const std::lock_guard lock(all.mutex);
+  all.by_journal.emplace(std::string(file) + "-journal", &may_commit_);
 }
 
 void Database::exec(const std::string& sql) {

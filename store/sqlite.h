@@ -27,6 +27,7 @@ class SqliteError : public Error {
   // An error for which is_busy() is true.
   static SqliteError busy(std::string message);
   bool is_disk_full() const;
+  bool is_damage() const;  // of the file or its contents
   bool is_busy() const;
 
  private:
@@ -70,13 +71,15 @@ class Database {
   // Makes the file of another connection readable on this one, as the schema `name`, until this one is closed. The
   // other connection must stay open.
   void attach(const Database& other, std::string_view name);
-  // Commits only if `may_commit` returns true then; otherwise the transaction fails and is rolled back.
+  // Commits only if `may_commit` returns true then; otherwise the transaction fails and is rolled back. While it
+  // returns false, this connection leaves the journal alone, because it is that of another process. Call it once.
   void guard_commits(std::function<bool()> may_commit);
   // Whether the file is no longer at its path, so that no other process will find what is written.
   bool has_moved() const;
   // Syncs the database file, not its log.
   void sync();
-  // Writes the uncommitted changes of the current transaction to the log, without committing them.
+  // Writes the uncommitted changes of the current transaction to the log, without committing them. Does nothing with
+  // kLockFile.
   void flush();
 
   // Runs one or more statements that return no rows.

@@ -145,10 +145,13 @@ void use_write_ahead_log(Database& database) {
        database.path().string());
 }
 
-// Called once the schema is complete, which is created without waiting for the disk.
-void sync_each_commit(Database& database, const StoreLock& lock) {
-  database.exec("PRAGMA synchronous = EXTRA");
-  database.guard_commits([&lock] { return lock.is_held(); });
+// `lock`: null for a store without a lock file.
+Locking locking_of(const StoreLock* lock) {
+  return lock != nullptr ? Locking::kLockFile : Locking::kSqlite;
+}
+
+void guard_by(const StoreLock* lock, Database& database) {
+  if (lock != nullptr) database.guard_commits([lock] { return lock->is_held(); });
 }
 
 bool is_writable(const fs::path& path) {
@@ -202,9 +205,11 @@ OpenMode mode_for_reading(const fs::path& path, bool is_locked) {
   return OpenMode::kImmutable;
 }
 
-std::unique_ptr<Database> open_for_reading(const fs::path& path, Locking locking, bool is_locked) {
-  const OpenMode mode = locking == Locking::kLockFile ? mode_for_reading(path, is_locked) : mode_for_reading(path);
+std::unique_ptr<Database> open_for_reading(const fs::path& path, Locking locking, const StoreLock* lock) {
+  const OpenMode mode =
+      locking == Locking::kLockFile ? mode_for_reading(path, lock != nullptr) : mode_for_reading(path);
   auto database = std::make_unique<Database>(path, mode, locking);
+  guard_by(lock, *database);
   check_header(*database);
   database->configure();
   const int64_t version = checked_version(*database);
@@ -217,9 +222,10 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path, Locking locking
   return database;
 }
 
-std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access, Locking locking) {
+std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access, const StoreLock* lock) {
   const OpenMode mode = access == Access::kEdit ? OpenMode::kReadWrite : OpenMode::kCreate;
-  auto database = std::make_unique<Database>(path, mode, locking);
+  auto database = std::make_unique<Database>(path, mode, locking_of(lock));
+  guard_by(lock, *database);
   check_header(*database);
   if (!is_writable(path) || !is_writable(folder_of(path))) fail_unwritable(path);
   database->configure();
@@ -241,13 +247,13 @@ void remove_uncreated(const fs::path& path, Locking locking) {
 }
 
 // Opens a store for writing. Returns the database, and whether this process created the store.
-std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Access access, Locking locking) {
+std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Access access, const StoreLock* lock) {
   constexpr int kTries = 10;
   std::error_code ignored;
   const bool existed = fs::exists(path, ignored);
   try {
     for (int i = 1;; ++i) {
-      auto database = open_for_writing(path, access, locking);
+      auto database = open_for_writing(path, access, lock);
       try {
         const bool is_new = migrate(*database);
         if (!database->has_moved() || i == kTries) return {std::move(database), is_new};
@@ -256,7 +262,7 @@ std::pair<std::unique_ptr<Database>, bool> open_newest(const fs::path& path, Acc
       }
     }
   } catch (const Error&) {
-    if (!existed) remove_uncreated(path, locking);
+    if (!existed) remove_uncreated(path, locking_of(lock));
     throw;
   }
 }
@@ -303,10 +309,11 @@ Store Store::open(const fs::path& path, Access access) {
   Store store(path);
   const Locking locking = store.lock(access) ? Locking::kLockFile : Locking::kSqlite;
   if (access == Access::kRead) {
-    store.database_ = open_for_reading(path, locking, store.lock_ != nullptr);
+    store.database_ = open_for_reading(path, locking, store.lock_.get());
   } else {
-    std::tie(store.database_, store.is_new_) = open_newest(path, access, locking);
-    locking == Locking::kLockFile ? sync_each_commit(*store.database_, *store.lock_)
+    std::tie(store.database_, store.is_new_) = open_newest(path, access, store.lock_.get());
+    // The schema was created without waiting for the disk.
+    locking == Locking::kLockFile ? store.database_->exec("PRAGMA synchronous = EXTRA")
                                   : use_write_ahead_log(*store.database_);
   }
   store.has_encoded_points_ = store::has_encoded_points(checked_version(*store.database_));

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cerrno>
 #include <optional>
+#include <random>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRefresh{10};
-constexpr std::chrono::milliseconds kShortestNap{10}, kLongestNap{200}, kNotice{1'000};
+constexpr std::chrono::milliseconds kShortestNap{10}, kNotice{1'000};
 
 fs::path lock_of(const fs::path& store) {
   std::error_code ignored;
@@ -66,15 +68,55 @@ std::optional<Found> read_lock(const fs::path& file) {
   return Found{read_file(file).value_or(""), modified_ms(status)};
 }
 
+// Writes everything. Returns errno, or 0.
+int write_text(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+// Of link(2), where there are no hard links.
+bool means_no_hard_links(int error) {
+  return error == EPERM || error == EOPNOTSUPP || error == EMLINK || error == ENOSYS;
+}
+
+// The folder's files of this lock that processes use for a moment have such a part in their names.
+constexpr std::string_view kCandidate = ".candidate.", kStale = ".stale.";
+
+// A name that no other process uses, also in containers that have equal host names and pids.
+std::string unique_suffix() {
+  std::random_device random;
+  return fmt::format("{}.{}.{:08x}{:08x}", this_process().host, this_process().pid, random(), random());
+}
+
+// Removes what processes that were killed have left. Others may still use files that are younger than a minute.
+void remove_left_files(const fs::path& lock, int64_t now_ms) {
+  constexpr int64_t kOldMs = 60'000;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_of(lock), ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_left = name.starts_with(lock.filename().string() + std::string(kCandidate)) ||
+                         name.starts_with(lock.filename().string() + std::string(kStale));
+    struct stat status {};
+    if (is_left && ::lstat(entry.path().c_str(), &status) == 0 && now_ms - modified_ms(status) > kOldMs)
+      ::unlink(entry.path().c_str());
+  }
+}
+
 // A file of this process beside the lock: becomes the lock by link(2), and shows the time of the file system's clock.
 class Candidate {
  public:
-  Candidate(const fs::path& lock, const std::string& text, int64_t number)
-      : path_(fmt::format("{}.{}.{}.{}", lock.string(), this_process().host, this_process().pid, number)) {
+  Candidate(const fs::path& lock, const std::string& text)
+      : path_(fmt::format("{}{}{}", lock.string(), kCandidate, unique_suffix())) {
     fd_ = ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
     error_ = errno;
     if (fd_ < 0) return;
-    error_ = ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : errno;
+    error_ = write_text(fd_, text);
     if (::fsync(fd_) != 0 && error_ == 0) error_ = errno;
   }
   ~Candidate() {
@@ -87,16 +129,12 @@ class Candidate {
 
   int error() const { return error_; }  // errno; 0 if it was written
 
-  // A network file system may repeat a request that had succeeded and then report that the lock exists.
-  bool become(const fs::path& lock, const std::string& text) const {
-    if (::link(path_.c_str(), lock.c_str()) == 0) return true;
-    if (errno == EEXIST) return read_file(lock) == text;
-    // A file system without hard links. Creating a file is atomic there, but not that it has contents.
-    const int fd = ::open(lock.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    if (fd < 0) return false;
-    const bool is_written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    ::close(fd);
-    return is_written;
+  // Returns 0 if it is the lock now, EEXIST if another process has the lock, else errno. A network file system may
+  // repeat a request that had succeeded and then report that the lock exists.
+  int become(const fs::path& lock, const std::string& text) const {
+    if (::link(path_.c_str(), lock.c_str()) == 0) return 0;
+    if (errno == EEXIST) return read_file(lock) == text ? 0 : EEXIST;
+    return means_no_hard_links(errno) ? create_lock(lock, text) : errno;
   }
 
   int64_t now_ms() const {
@@ -106,6 +144,16 @@ class Candidate {
   }
 
  private:
+  // For a file system without hard links. Creating a file is atomic there, but not that it has contents. Returns errno.
+  static int create_lock(const fs::path& lock, const std::string& text) {
+    const int fd = ::open(lock.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0) return errno;
+    int error = write_text(fd, text);
+    if (::close(fd) != 0 && error == 0) error = errno;
+    if (error != 0) ::unlink(lock.c_str());
+    return error;
+  }
+
   const fs::path path_;
   int fd_ = -1;
   int error_ = 0;
@@ -133,7 +181,7 @@ template <class Attempt>
 void retry(const fs::path& store, const fs::path& lock, std::chrono::milliseconds limit, Attempt attempt) {
   const auto start = Clock::now();
   bool is_noticed = false;
-  for (auto nap = kShortestNap; !attempt(); nap = std::min(2 * nap, kLongestNap)) {
+  for (auto nap = kShortestNap; !attempt(); nap = std::min(2 * nap, kLockInterval)) {
     const auto waited = Clock::now() - start;
     if (waited >= limit) fail_locked(store, lock, read_lock(lock));
     if (waited >= kNotice && !std::exchange(is_noticed, true)) notice_lock(store);
@@ -148,16 +196,21 @@ StoreLock::Attempt StoreLock::acquire(const fs::path& store, std::chrono::millis
   const int64_t number = ++count;
   const fs::path lock = lock_of(store);
   const std::string text = text_of(this_process(), number);
-  const Candidate candidate(lock, text, number);
+  const Candidate candidate(lock, text);
   if (candidate.error() != 0) return {nullptr, candidate.error()};
+  int error = 0;
   retry(store, lock, limit, [&] {
-    if (candidate.become(lock, text)) return true;
+    error = candidate.become(lock, text);
+    if (error != EEXIST) return true;
     const std::optional<Found> found = read_lock(lock);
     if (found && !is_running(process_of(found->text), found->touched_ms, candidate.now_ms()))
-      remove_stale(lock, found->text, lock.string() + fmt::format(".stale.{}.{}", this_process().pid, number));
+      remove_stale(lock, found->text, fmt::format("{}{}{}", lock.string(), kStale, unique_suffix()));
     return false;
   });
-  return {std::unique_ptr<StoreLock>(new StoreLock(lock, text)), 0};
+  if (error != 0) return {nullptr, error};
+  std::unique_ptr<StoreLock> held(new StoreLock(lock, text));
+  remove_left_files(lock, candidate.now_ms());
+  return {std::move(held), 0};
 }
 
 void StoreLock::wait_until_free(const fs::path& store, std::chrono::milliseconds limit) {

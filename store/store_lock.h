@@ -19,14 +19,17 @@ namespace runner::store {
 
 // How long to wait for another program that holds the lock of a store.
 inline constexpr std::chrono::milliseconds kLockLimit{10'000};
+// Longest time between two looks at a lock of another process. Who releases a lock and needs it again sleeps longer.
+inline constexpr std::chrono::milliseconds kLockInterval{200};
 
 class StoreLock {
  public:
   struct Attempt {
     std::unique_ptr<StoreLock> lock;  // null if no file can be made there
-    int error = 0;                    // errno: a folder without write permission, a full disk, …
+    int error = 0;                    // errno: a folder without write permission, a full disk, an I/O error, …
   };
   // Blocks until no other process has the lock. Throws Error(kStore), which names the other process, after `limit`.
+  // Removes files that killed processes have left.
   static Attempt acquire(const std::filesystem::path& store, std::chrono::milliseconds limit = kLockLimit);
   // Blocks until no process has the lock, without taking it. Throws likewise.
   static void wait_until_free(const std::filesystem::path& store, std::chrono::milliseconds limit = kLockLimit);

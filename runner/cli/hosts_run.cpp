@@ -50,7 +50,7 @@ constexpr auto kAnswerLimit = std::chrono::seconds(20);
 std::atomic<int> requests{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 extern "C" void count_request(int) {
   requests.fetch_add(1);
@@ -143,13 +143,19 @@ Finished run_to_its_end(const std::vector<std::string>& command) {
   writing.reset();
   std::string output;
   Clock::time_point limit = Clock::time_point::max();
-  int passed_on = 0;  // requests
+  Clock::time_point next_request = Clock::time_point::min();
+  bool is_killed = false;
   for (bool is_open = true, is_ending = false; !launcher.has_ended() && Clock::now() < limit;) {
     if (wait_for_event(is_open ? reading.number() : -1, limit)) is_open = read_output(reading.number(), output);
-    // mpirun passes SIGUSR1 on to the ranks, which save a state; SIGTERM makes it kill them.
-    for (const int number = requests; passed_on < number; ++passed_on) {
-      launcher.signal(passed_on == 0 ? SIGUSR1 : SIGTERM);
-      if (passed_on > 0) limit = std::min(limit, Clock::now() + kEndLimitAfterRequests);
+    // mpirun passes SIGUSR1 on to the ranks, which save a state. It is repeated, because they may not be there yet.
+    if (requests > 0 && !is_ending && Clock::now() >= next_request) {
+      launcher.signal(SIGUSR1);
+      next_request = Clock::now() + std::chrono::seconds(1);
+    }
+    if (requests > 1 && !is_killed) {
+      launcher.signal(SIGTERM);
+      is_killed = true;
+      limit = std::min(limit, Clock::now() + kEndLimitAfterRequests);
     }
     if (is_ending) continue;
     if (const auto ended = LaunchReports(output).ended()) {
@@ -240,7 +246,6 @@ class HostsRun {
     return fmt::format("a process of the run has ended: {} {}", launcher_.program, text_of_status(attempt.status));
   }
 
-  bool is_open_mpi() const { return launcher_.module.is_open_mpi(); }
   const std::string& launcher() const { return launcher_.program; }
 
  private:
@@ -255,7 +260,7 @@ class HostsRun {
 
   void check_requests() const {
     if (requests == 0) return;
-    if (!begun_) fail(ErrorKind::kInterrupted, "interrupted before the run began");
+    if (!begun_) fail(ErrorKind::kRun, "interrupted before the run began; nothing was recorded");
     throw about_begun(ErrorKind::kInterrupted, *begun_, "interrupted before the run continued");
   }
 
@@ -308,14 +313,13 @@ int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words, 
   run.begun() ? out.talk(last.reports.rest()) : out.data(last.reports.rest());
   if (last.reports.ended()) return print_end(*last.reports.ended(), out);
   if (run.has_lost_process(last)) throw about_begun(ErrorKind::kRun, *run.begun(), run.loss_of(last));
-  if (run.begun() && last.status == 0)
+  if (run.begun())
     throw about_begun(ErrorKind::kInterrupted, *run.begun(), "interrupted; rank 0 has not reported the end of the run");
-  RUN_CHECK(last.status != 0 || requests > 0 || !last.reports.rest().empty(), ErrorKind::kRun,
+  RUN_CHECK(requests == 0, ErrorKind::kRun, "interrupted before the run began; nothing was recorded");
+  RUN_CHECK(last.status != 0 || !last.reports.rest().empty(), ErrorKind::kRun,
             "{} exited with code 0, but rank 0 has printed nothing", run.launcher());
   if (!WIFEXITED(last.status)) return kSignalCode + WTERMSIG(last.status);
-  // mpiexec of MPICH returns 0 once it has passed on a signal, however the run ended.
-  const bool is_unknown = requests > 0 && WEXITSTATUS(last.status) == 0 && !run.is_open_mpi();
-  return is_unknown ? exit_code(ErrorKind::kInterrupted) : WEXITSTATUS(last.status);
+  return WEXITSTATUS(last.status);
 }
 
 }  // namespace runner::cli

@@ -64,6 +64,12 @@ RemoteLauncher choose_launcher() {
       modules.empty() ? "none" : backends::names_of(modules));
 }
 
+// mpirun and ssh would take other characters for options, patterns or separators.
+static bool is_host_name(std::string_view text) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !text.empty() && text.front() != '-' && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
 std::vector<HostSlots> parse_hosts(std::string_view text) {
   std::vector<HostSlots> hosts;
   const int64_t most = schema::largest_num_processes();
@@ -76,8 +82,9 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
       slots.ranks = whole_number(host.substr(colon + 1)).value_or(0);
       host = host.substr(0, colon);
     }
-    RUN_CHECK(!host.empty() && slots.ranks > 0, ErrorKind::kUsage,
-              "--hosts: expected host names with their numbers of ranks, such as a:2,b:2, got {}", text);
+    RUN_CHECK(is_host_name(host) && slots.ranks > 0, ErrorKind::kUsage,
+              "--hosts: expected host names or IPv4 addresses with their numbers of ranks, such as a:2,b:2, got {}",
+              text);
     slots.name = host;
     ranks += slots.ranks;
     RUN_CHECK(ranks <= most, ErrorKind::kUsage, "--hosts: expected at most {} ranks in all, got {}", most, text);

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/cli/attempt.h"
@@ -31,6 +33,8 @@ class RecordingPlace {
 
   const std::filesystem::path& file() const { return spool_ ? spool_->file() : store_; }
 
+  // Warns if the run cannot be copied into the store at the moment, once for each reason.
+  void report_delays(train::Observer& observer);
   // Ingests the rest of the run, removes the spool, and sets the numbers of the result's states to those in the store.
   // If that fails, the spool stays, and the result has exit code 5, or a warning if the run has failed itself.
   void finish(train::RunResult& result, train::Observer& observer);
@@ -53,12 +57,42 @@ struct IngestedFile {
   bool is_in_use = false;  // it is the spool of a process that is still running; nothing was done
 };
 
+// Passes everything on, and reports the delays of a place while the run is training.
+class RecordingObserver : public train::Observer {
+ public:
+  RecordingObserver(train::Observer& observer, RecordingPlace& place) : observer_(observer), place_(place) {}
+
+  void on_start(std::string_view run, std::string_view name) override { observer_.on_start(run, name); }
+  void on_step(const train::RunProgress& progress) override {
+    observer_.on_step(progress);
+    place_.report_delays(observer_);
+  }
+  void on_evaluation(const train::RunProgress& progress, const std::map<std::string, double>& metrics) override {
+    observer_.on_evaluation(progress, metrics);
+  }
+  void on_warning(std::string_view text) override { observer_.on_warning(text); }
+  void on_print(std::string_view text) override { observer_.on_print(text); }
+  void on_notice(std::string_view text) override { observer_.on_notice(text); }
+
+ private:
+  train::Observer& observer_;
+  RecordingPlace& place_;
+};
+
 // Ingests a store or a spool into `store`. Removes a spool of `store` that has nothing else. Throws Error(kStore).
 IngestedFile ingest_file(const std::filesystem::path& file, const std::filesystem::path& store);
 
-// Ingests the spools that processes have left, so that their runs can be found. Prints which; a spool that cannot be
-// ingested is a warning.
-void ingest_left_spools(const Options& options, report::Output& out);
+// The run whose newest states a command is going to use.
+struct NeededRun {
+  std::string selector = {};           // as in the command line; empty: one of the next two says which
+  std::string name = {}, parent = {};  // name of a run that is not a fork, or id of the parent of a fork
+  bool may_be_running = false;
+};
+
+// Ingests the spools that processes have left, so that their runs can be found. Prints which. A spool that cannot be
+// ingested is a warning, unless it has the needed run. If another process is ingesting that run, waits for up to 10 s.
+// Throws Error(kStore) if the needed run cannot be ingested, and Error(kUsage) if it is running and must not be.
+void ingest_left_spools(const Options& options, const NeededRun& needed, report::Output& out);
 // Prints a note if there are such spools.
 void note_left_spools(const Options& options, report::Output& out);
 

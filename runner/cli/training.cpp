@@ -211,7 +211,8 @@ int train_and_report(Attempt attempt, const Options& options, bool quiet, report
     Interrupt interrupt(out.live() ? Interrupt::Messages::kOnNewLine : Interrupt::Messages::kPlain);
     RunReporter observer(out, options, quiet, attempt, interrupt);
     RecordingPlace place(attempt, options);
-    result = train_with_restarts(std::move(attempt), options, place.file(), observer, interrupt);
+    RecordingObserver recording(observer, place);
+    result = train_with_restarts(std::move(attempt), options, place.file(), recording, interrupt);
     place.finish(result, observer);
   }
   print_result(result, options, out);
@@ -243,7 +244,7 @@ std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Optio
   const EarlierAttempts* const earlier = earlier_attempts();
   if (earlier == nullptr || earlier->run.empty()) return std::nullopt;
   try {
-    if (fork == nullptr) ingest_left_spools(options, out);  // `fork` has done it
+    ingest_left_spools(options, {.selector = earlier->run}, out);
     const store::RunDetails run = details_of(earlier->run, options);
     return about_run(run.run, [&] {
       Attempt attempt = attempt_to_continue(run, fork, options,
@@ -259,8 +260,14 @@ std::optional<int> continue_lost_run(const train::ForkRequest* fork, const Optio
 
 int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
   const train::RunOrigin& origin = attempt.start.origin;
-  if (origin.resume.empty() && origin.fork == nullptr)  // resume and fork have ingested before they looked for the run
-    attempt.recipe.recipe.slurm.requeue ? ingest_left_spools(options, out) : note_left_spools(options, out);
+  if (origin.resume.empty() && attempt.recipe.recipe.slurm.requeue)
+    ingest_left_spools(options,
+                       {.name = attempt.recipe.recipe.name,
+                        .parent = origin.fork != nullptr ? origin.fork->run : "",
+                        .may_be_running = true},
+                       out);
+  else if (origin.resume.empty() && origin.fork == nullptr)  // fork has ingested before it looked for the run
+    note_left_spools(options, out);
   if (const auto run = run_before_requeue(attempt, options)) {
     if (run->run.status == store::RunStatus::kDone) return report_finished(*run, /*ignored=*/{}, options, out);
     attempt = attempt_to_continue(*run, attempt.start.origin.fork, options);

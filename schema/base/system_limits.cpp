@@ -72,6 +72,7 @@ std::string process_limits() {
 }
 
 Error error_of(const std::exception& failure) {
+  if (const auto* const error = dynamic_cast<const Error*>(&failure)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
     const auto memory = limit_of(RLIMIT_AS);
     return {ErrorKind::kRun,

@@ -15,7 +15,7 @@ std::string system_reason(int error);
 // Throws Error(kUsage) if the stack is so small that the program would end by a signal.
 void check_stack_limit();
 
-// Returns the Error for any other exception: out of memory, no more threads, or a bug in this program.
+// Returns the Error itself, or one for any other exception: out of memory, no more threads, or a bug in this program.
 Error error_of(const std::exception& failure);
 
 // Returns which limit prevents more processes or threads, and what to do: the limit on address space if the process was

@@ -20,16 +20,18 @@ TEST(RemoteHosts, HaveNamesAndNumbersOfRanks) {
 }
 
 TEST(RemoteHosts, RefuseOtherTexts) {
-  for (const char* const text : {"a,", ",a", "a:0", "a:-1", "a:two", "a:", ":2", "a:2b"}) {
+  for (const char* const text : {"a,", ",a", "a:0", "a:-1", "a:two", "a:", ":2", "a:2b", "a b", "-x:2", "::1",
+                                 "[::1]:2", "a:2:3", "$(touch x):1"}) {
     SCOPED_TRACE(text);
     try {
       parse_hosts(text);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_EQ(error.message(), std::string("--hosts: expected host names with their numbers of ranks, such as "
-                                             "a:2,b:2, got ") +
-                                     text);
+      EXPECT_EQ(error.message(),
+                std::string("--hosts: expected host names or IPv4 addresses with their numbers of ranks, such as "
+                            "a:2,b:2, got ") +
+                    text);
     }
   }
 }

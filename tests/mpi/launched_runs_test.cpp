@@ -196,7 +196,7 @@ TEST_P(LaunchedRuns, RunOnHostsOverSsh) {
 // ---- continued runs ------------------------------------------------------------------------------------------------
 
 constexpr const char* kLongOnHosts =
-    "runner exec long.yaml num_processes=3 train.steps=15000 'log.every=1000 steps' --json";
+    "runner exec long.yaml num_processes=3 train.steps=40000 'log.every=1000 steps' --json";
 // Waits for the state number $1 and kills the process of rank $2.
 constexpr const char* kKill = R"sh(
 kill_at() {

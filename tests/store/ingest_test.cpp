@@ -1,10 +1,12 @@
 #include "store/ingest.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include <sqlite3.h>
 
@@ -553,9 +555,10 @@ class CheckOuts : public Ingest {
     finish_run(target, RunHandle{1, 1, uid}, done("[1, 2, 3]"));
   }
   Store check_out_into(const fs::path& file, CheckOut use) {
-    Store store = Store::open(path, Access::kRead), spool_store = Store::open(file, Access::kWrite);
+    Store spool_store = Store::open(file, Access::kWrite);
     spool_store.sync_new_file();
-    check_out(store, find_run(store, uid), {2}, use, spool_store);
+    check_out(path, uid, {2}, use, spool_store);
+    Store store = Store::open(path, Access::kRead);
     continue_state_numbers(store, spool_store);
     return spool_store;
   }
@@ -588,6 +591,30 @@ TEST_F(CheckOuts, HaveTheContentsOfOneStateAndGiveTheOthersBackUnchanged) {
   for (const StateInfo& state : details.states) EXPECT_EQ(load_state(store, state.id).sections.size(), 2u) << state.id;
   for (const ArtifactInfo& artifact : details.artifacts) read_artifact(store, artifact);
   EXPECT_TRUE(details.run.tags.empty()) << "a tag that was removed meanwhile stays removed";
+}
+
+TEST_F(CheckOuts, LetOtherProcessesUseTheStoreBetweenParts) {
+  {
+    Store store = Store::open(path, Access::kEdit);
+    const RunHandle run = resume(store, uid, 50);
+    const std::string weights = weights_of(60, size_t{140} << 20);
+    const std::vector<SectionView> sections{{"w", "{}", support::bytes_of(weights)}};
+    save_state(store, run, {.step = 60, .epoch = 0, .reason = "schedule", .metrics = {}}, sections);
+  }
+  Store copy = Store::open(spool, Access::kWrite);
+  std::atomic<bool> has_ended = false, was_between = false;
+  std::thread other([&] {
+    while (!has_ended) {
+      const auto lock = StoreLock::acquire(path).lock;
+      Store part = Store::open(spool, Access::kRead);
+      if (part.database().query_int64("SELECT (SELECT count(*) FROM content) > 0 AND (SELECT count(*) FROM run) = 0"))
+        was_between = true;
+    }
+  });
+  EXPECT_EQ(error_of([&] { check_out(path, uid, {4}, CheckOut::kResume, copy); }), "no error");
+  has_ended = true;
+  other.join();
+  EXPECT_TRUE(was_between);
 }
 
 TEST_F(CheckOuts, DoNotBringPurgedParentsBack) {

@@ -80,6 +80,7 @@ TEST_F(NetworkStore, RollsBackWhatAKilledProcessHasNotCommitted) {
   const pid_t child = ::fork();
   if (child == 0) {
     Store store = Store::open(path, Access::kWrite);
+    store.database().exec("PRAGMA cache_spill = ON");  // as in the middle of a commit
     const Transaction transaction(store.database(), Transaction::Kind::kWrite);
     store.database().exec("UPDATE run SET name = 'lost'; DELETE FROM param");
     store.database().flush();
@@ -109,6 +110,42 @@ TEST_F(NetworkStore, CommitsNothingOnceItsLockIsLost) {
   fs::remove(path.string() + ".lock");
   Store store = Store::open(path, Access::kRead);
   EXPECT_EQ(find_run(store, "@last").tags, std::vector<std::string>{"before"});
+}
+
+// Loses the lock after it has changed more pages than SQLite caches, while another process commits.
+TEST_F(NetworkStore, WritesNothingBeforeTheCommitAndLeavesTheJournalOfTheNextOwner) {
+  create(path);
+  const std::string before = read_text(path), journal = path.string() + "-journal", lock = path.string() + ".lock";
+  {
+    Store store = Store::open(path, Access::kEdit);
+    std::string of_another;
+    {
+      Transaction transaction(store.database(), Transaction::Kind::kWrite);
+      store.database().exec(
+          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000) INSERT INTO content(digest, "
+          "data) SELECT CAST(printf('%032d', i) AS BLOB), randomblob(2000) FROM n");
+      EXPECT_EQ(read_text(path), before) << "more than the cache was changed, and nothing is written";
+      fs::remove(lock);
+      EXPECT_TRUE(in_child([&] {
+        Store other = Store::open(path, Access::kEdit);  // rolls back
+        add_tag(other, 1, "of another");
+        return fs::exists(lock);
+      }));
+      of_another = read_text(path);
+      write_file(lock, "of another process");
+      write_file(journal, "of another process");
+      EXPECT_NE(error_of([&] { transaction.commit(); }), "no error");
+    }
+    EXPECT_EQ(error_of([&] { store.database().query_int64("SELECT count(*) FROM run"); }), "no error");
+    EXPECT_EQ(read_text(path), of_another);
+    EXPECT_EQ(read_text(journal), "of another process");
+  }
+  EXPECT_EQ(read_text(journal), "of another process");
+  fs::remove(journal);
+  fs::remove(lock);
+  Store store = Store::open(path, Access::kRead);
+  store.check_file();
+  EXPECT_EQ(find_run(store, "@last").tags, std::vector<std::string>{"of another"});
 }
 
 TEST_F(NetworkStore, CanBeReadInAFolderWithoutWritePermission) {

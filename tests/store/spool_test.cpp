@@ -24,7 +24,10 @@ TEST_F(Spools, AreFoundByTheirStoreAndBelongToOneProcess) {
   EXPECT_TRUE(spools_of(network / "other.db").empty());
   EXPECT_FALSE(Spool::claim(spool.file()).has_value());
   EXPECT_TRUE(in_child([&] { return !Spool::claim(spool.file()).has_value(); }));
+  EXPECT_TRUE(Spool::is_in_use(spool.file()));
+  EXPECT_TRUE(in_child([&] { return Spool::is_in_use(spool.file()); }));
   spool.remove();
+  EXPECT_FALSE(Spool::is_in_use(spool.file()));
   EXPECT_TRUE(spools_of(path).empty());
   EXPECT_TRUE(fs::is_empty(spool.file().parent_path()));
 }
@@ -38,6 +41,7 @@ TEST_F(Spools, OfAKilledProcessCanBeClaimed) {
   }
   ::waitpid(child, nullptr, 0);
   ASSERT_EQ(spools_of(path).size(), 1u);
+  EXPECT_FALSE(Spool::is_in_use(spools_of(path)[0]));
   EXPECT_TRUE(Spool::claim(spools_of(path)[0]).has_value());
 }
 
@@ -133,7 +137,7 @@ TEST_F(SpoolIngesters, FinishWithEverything) {
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs[0].uid, run.uid);
   EXPECT_EQ(states_in_store(), 1u);
-  EXPECT_EQ(ingester.stuck(), nullptr);
+  EXPECT_FALSE(ingester.is_stuck());
 }
 
 // The lock stands for a disk that does not answer.
@@ -143,10 +147,40 @@ TEST_F(SpoolIngesters, GiveUpAStoreThatDoesNotAnswer) {
   SpoolIngester ingester(spool, path, fast);
   EXPECT_EQ(error_of([&] { ingester.finish(); }),
             fmt::format("store: the disk of the store {} does not answer", path.string()));
-  EXPECT_NE(ingester.stuck(), nullptr) << "its thread still waits";
+  EXPECT_TRUE(ingester.is_stuck()) << "its thread still waits";
   lock.reset();
-  EXPECT_TRUE(becomes_true([&] { return ingester.stuck() == nullptr; }));
+  EXPECT_TRUE(becomes_true([&] { return !ingester.is_stuck(); }));
   EXPECT_EQ(states_in_store(), 1u) << "the answer came late";
+}
+
+// As when training throws.
+TEST_F(SpoolIngesters, AbandonAThreadThatWaitsForADiskAlsoWithoutFinish) {
+  save(begin(), 1);
+  auto lock = StoreLock::acquire(path).lock;
+  std::shared_ptr<void> used;
+  fast.abandon = [&](std::shared_ptr<void> abandoned) { used = std::move(abandoned); };
+  {
+    SpoolIngester ingester(spool, path, fast);
+    ::usleep(50'000);  // it waits for the lock now
+  }
+  EXPECT_NE(used, nullptr);
+  lock.reset();
+  EXPECT_TRUE(becomes_true([&] { return states_in_store() == 1; }));
+}
+
+TEST_F(SpoolIngesters, ReportEachFailureOnceDuringTheRun) {
+  save(begin(), 1);
+  fs::create_directory(path);  // opening it as a store fails
+  fast.every = 5ms;
+  SpoolIngester ingester(spool, path, fast);
+  std::vector<std::string> failures;
+  EXPECT_TRUE(becomes_true([&] {
+    for (std::string& failure : ingester.take_failures()) failures.push_back(std::move(failure));
+    return !failures.empty();
+  }));
+  EXPECT_EQ(failures, std::vector{fmt::format("{} is a folder, not a store; choose a file with --db", path.string())});
+  ::usleep(50'000);  // it tries again
+  EXPECT_TRUE(ingester.take_failures().empty());
 }
 
 // Its mount point is then an empty folder of the local disk.

@@ -7,6 +7,7 @@
 
 #include "store/process.h"
 #include "tests/store/temp_store.h"
+#include "tests/support/full_disk.h"
 
 namespace runner::store {
 namespace {
@@ -86,6 +87,34 @@ TEST_F(StoreLocks, ReportAFolderInWhichNoFileCanBeMade) {
   EXPECT_EQ(StoreLock::acquire(folder / "missing/runner.db").error, ENOENT);
   fs::permissions(folder.path(), fs::perms(0555));
   EXPECT_TRUE(as_unprivileged_user([&] { return StoreLock::acquire(path).error == EACCES; }));
+}
+
+// A process that is killed between two calls leaves such files.
+TEST_F(StoreLocks, RemoveOldFilesThatKilledProcessesHaveLeft) {
+  const timespec times[] = {{1, 0}, {1, 0}};
+  for (const char* name : {".candidate.node7.4.12345678", ".stale.node7.4.12345678"}) {
+    write_file(lock.string() + name, "left");
+    write_file(lock.string() + name + "0", "of a running process");
+    ASSERT_EQ(::utimensat(AT_FDCWD, (lock.string() + name).c_str(), times, 0), 0);
+  }
+  write_file(lock.string() + ".backup", "of the user");
+  acquire();
+  EXPECT_EQ(folder.listing(),
+            "runner.db.lock.backup runner.db.lock.candidate.node7.4.123456780 "
+            "runner.db.lock.stale.node7.4.123456780");
+}
+
+// In containers, another process may have the same host name, pid and start.
+TEST_F(StoreLocks, DoNotDependOnTheNamesOfOtherProcesses) {
+  for (int number = 1; number < 100; ++number)
+    write_file(fmt::format("{}.{}.{}.{}", lock.string(), this_process().host, ::getpid(), number), "left");
+  EXPECT_NE(acquire(), nullptr);
+}
+
+TEST_F(StoreLocks, ReportAFullDisk) {
+  const support::FullDisk full(20);
+  EXPECT_EQ(StoreLock::acquire(path, 30ms).error, EFBIG);
+  EXPECT_EQ(folder.listing(), "");
 }
 
 // Each process adds to a number in a file, which loses additions without a lock. Some are killed while they hold it.

@@ -88,7 +88,7 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
 }
 
 int fork(const ForkOptions& options, report::Output& out) {
-  ingest_left_spools(options, out);
+  ingest_left_spools(options, {.selector = options.run, .may_be_running = true}, out);
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_missing_files(details, store_path(options), options.overrides,
                              [&] { return fork_run(details, options, out); });

@@ -51,7 +51,7 @@ auto about_resuming(const store::RunRow& run, Work work) {
 
 int resume(const ResumeOptions& options, report::Output& out) {
   if (const auto code = continue_lost_run(/*fork=*/nullptr, options, options.quiet, out)) return *code;
-  ingest_left_spools(options, out);
+  ingest_left_spools(options, {.selector = options.run}, out);
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] {
     return about_missing_files(details, store_path(options), options.overrides, [&] {
