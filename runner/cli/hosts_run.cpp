@@ -6,7 +6,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -279,7 +278,10 @@ class HostsRun {
 
   void leave_out_lost_hosts() {
     std::vector<HostSlots> found;
-    std::ranges::copy_if(hosts_, std::back_inserter(found), [&](const HostSlots& host) { return answers(host); });
+    std::vector<std::string> lost;
+    for (const HostSlots& host : hosts_) answers(host) ? found.push_back(host) : lost.push_back(host.name);
+    if (!lost.empty())
+      earlier_.lost.back() += fmt::format(", without {}, which does not answer", fmt::join(lost, ", "));
     RUN_CHECK(!found.empty() && found.front().name == hosts_.front().name, ErrorKind::kRun,
               "{}; host {}, which has the store, does not answer; `runner resume {}` on this host continues the run",
               earlier_.lost.back(), hosts_.front().name, earlier_.run);

@@ -271,7 +271,8 @@ class FakeMpirun : public ::testing::Test {
   }
 
   // Appends the number of attempts to the output.
-  Result run(const std::string& attempt, const std::string& probe = "exit 0") const {
+  Result run(const std::string& attempt, const std::string& probe = "exit 0",
+             const std::string& hosts = "localhost:2") const {
     write_text(folder_.path() / "mpirun.openmpi", fmt::format(R"sh(#!/bin/sh
 case "$*" in *" version") {}; exit ;; esac
 echo attempt >>attempts
@@ -282,13 +283,15 @@ ended() {{ printf '\036{{"exit_code": 0, "lost_process": false, "message": "", "
 )sh",
                                                               probe, attempt));
     fs::permissions(folder_.path() / "mpirun.openmpi", fs::perms::owner_all);
-    return run_command(R"sh(export RUNNER_MPI=openmpi PATH=$PWD:$PATH
+    return run_command(fmt::format(R"sh(export RUNNER_MPI=openmpi PATH=$PWD:$PATH
 code=0
-timeout --foreground 60 runner exec r.yaml --hosts localhost:2 || code=$?
+timeout --foreground 60 runner exec r.yaml --hosts {} || code=$?
 echo "; attempts: $(wc -l <attempts)"
 exit $code)sh",
+                                   hosts),
                        folder_.path());
   }
+  std::string contents(const char* file) const { return read_text(folder_.path() / file); }
   // Whether the process ends within three seconds whose id the script has written to the file "pid".
   bool has_ended() const {
     const char* const command = R"sh(for i in $(seq 30); do kill -0 "$(cat pid)" || exit 0; sleep 0.1; done; exit 1)sh";
@@ -333,6 +336,37 @@ TEST_F(FakeMpirun, IsNotStartedAgainAfterAnInterruptionWhileHostsAreTested) {
   EXPECT_NE(result.err.find("interrupted before the run continued; `runner resume abc` continues the run"),
             std::string::npos)
       << result.err;
+}
+
+// The first request comes before the ranks can get it.
+TEST_F(FakeMpirun, GetsARequestUntilTheRunHasEnded) {
+  for (const char* const signal : {"TERM", "USR1", "USR2"}) {
+    const Result result = run(fmt::format(
+        "got=0; trap 'got=$((got + 1)); [ $got -lt 2 ] || {{ begun 0; ended; exit 0; }}' USR1; kill -{} $PPID\n"
+        "while :; do sleep 0.1; done",
+        signal));
+    EXPECT_EQ(result.exit_code, 0) << signal << result.err;
+    EXPECT_NE(result.out.find("the end"), std::string::npos) << signal;
+  }
+}
+
+TEST_F(FakeMpirun, MayBeInterruptedBeforeTheRunBegins) {
+  for (const int code : {0, 3}) {
+    const Result result = run(fmt::format("trap 'exit {}' USR1; kill -TERM $PPID; while :; do sleep 0.1; done", code));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_NE(result.err.find("error: interrupted before the run began; nothing was recorded"), std::string::npos)
+        << result.err;
+  }
+}
+
+TEST_F(FakeMpirun, NamesTheHostsThatAreLeftOut) {
+  const Result result =
+      run("[ $n -gt 1 ] && { printenv RUNNER_EARLIER_ATTEMPTS >earlier; begun 1; ended; exit; }\n"
+          "begun 1; kill -9 $$",
+          "case \"$*\" in *gone*) exit 1 ;; esac; exit 0", "localhost:2,gone:2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(contents("earlier").find("restart 1 of 1, without gone, which does not answer"), std::string::npos)
+      << contents("earlier");
 }
 
 TEST_F(FakeMpirun, IsKilledSomeTimeAfterTheSecondRequest) {
