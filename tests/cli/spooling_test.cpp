@@ -1,6 +1,7 @@
 #include "runner/cli/spooling.h"
 
 #include <cstdio>
+#include <memory>
 #include <thread>
 
 #include "tests/store/network_store.h"
@@ -38,8 +39,8 @@ class LeftSpools : public store::NetworkTest {
   }
 
   Options options;
-  std::FILE* const file = std::tmpfile();
-  report::Output out{report::ColorMode::kNever, fileno(file), fileno(file)};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::tmpfile(), std::fclose};
+  report::Output out{report::ColorMode::kNever, fileno(file.get()), fileno(file.get())};
   std::string uid;
 };
 
@@ -85,7 +86,7 @@ TEST_F(LeftSpools, AreNotedWithoutTheirLock) {
   fs::permissions(store::spools_of(path)[0].string() + ".lock", fs::perms(0400));
   note_left_spools(options, out);
   std::string text(1000, '\0');
-  std::rewind(file);
+  std::rewind(file.get());
   text.resize(std::fread(text.data(), 1, text.size(), file));
   EXPECT_EQ(text.find("note: 1 spool of runs whose process has ended"), 0u) << text;
 }
