@@ -87,7 +87,7 @@ TEST_F(LeftSpools, AreNotedWithoutTheirLock) {
   note_left_spools(options, out);
   std::string text(1000, '\0');
   std::rewind(file.get());
-  text.resize(std::fread(text.data(), 1, text.size(), file));
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   EXPECT_EQ(text.find("note: 1 spool of runs whose process has ended"), 0u) << text;
 }
 
