@@ -234,7 +234,7 @@ TEST_P(LaunchedRuns, FailOnHostsAfterTooManyLosses) {
   expect_one_document(result.out);
   EXPECT_NE(result.out.find("\"status\": \"failed\""), std::string::npos) << result.out;
   EXPECT_EQ(run("runner sql 'SELECT attempts FROM runs' --format csv").out, "attempts\n2\n");
-  EXPECT_EQ(run("runner resume @last num_processes=1 train.steps=15001 --quiet").exit_code, 0);
+  EXPECT_EQ(run("runner resume @last num_processes=1 train.steps=40001 --quiet").exit_code, 0);
 }
 
 TEST_P(LaunchedRuns, AreNotContinuedAfterAnError) {
