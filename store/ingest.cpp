@@ -107,7 +107,7 @@ std::vector<std::string> columns_of(Database& database, std::string_view table) 
 
 // ---- one run --------------------------------------------------------------------------------------------------------
 
-// What of a run is copied.
+// The part of a run that is copied.
 struct Part {
   std::optional<std::vector<int64_t>> states = std::nullopt;  // those with contents; none: all that have them
   bool as_check_out = false;                                  // as check_out()
@@ -529,9 +529,12 @@ std::vector<IngestedRun> ingest(const std::filesystem::path& source, const std::
     }
     Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
     runs.push_back(RunCopy(from, to, uid, {}, progress).copy());
-    copy_compiled_graphs(from, to);
     to.checkpoint(1);
   }
+  if (runs.empty()) return runs;
+  Store from = Store::open(source, Access::kRead), to = Store::open(target, Access::kWrite);
+  copy_compiled_graphs(from, to);
+  to.checkpoint(1);
   return runs;
 }
 

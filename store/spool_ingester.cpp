@@ -69,7 +69,7 @@ struct SpoolIngester::Shared {
     }
   }
 
-  // `kind`: equal for messages of which only the first is reported.
+  // Reports the first message of each `kind`.
   void note_failure(const std::string& kind, const std::string& message) {
     failed_at = Clock::now();
     const std::lock_guard lock(mutex);

@@ -108,7 +108,7 @@ void remove_left_files(const fs::path& lock, int64_t now_ms) {
   }
 }
 
-// A file of this process beside the lock: becomes the lock by link(2), and shows the time of the file system's clock.
+// A file of this process beside the lock. link(2) makes it the lock. Its time is that of the file system's clock.
 class Candidate {
  public:
   Candidate(const fs::path& lock, const std::string& text)

@@ -238,8 +238,8 @@ void HostsGroup::throw_failure() const {
   if (has_failed()) local_.throw_failure();
 }
 
-void HostsGroup::give_up(std::string_view reason) {
-  fail(reason, {});
+void HostsGroup::give_up(std::string_view reason, bool is_loss) {
+  set_failure(reason, {}, is_loss);
   throw Error(ErrorKind::kRun, std::string(reason));
 }
 
@@ -257,10 +257,7 @@ std::string HostsGroup::who_is_missing(size_t host, const CallRecord& record) co
 void HostsGroup::wait(Network::Request& request, size_t host, const CallRecord& record) {
   for (Poll poll(local_.options().spin); !network_.is_done(request); poll.pause()) {
     throw_failure();
-    if (poll.waited() <= timeout() + kGraceForHosts) continue;
-    const std::string reason = who_is_missing(host, record);
-    fail_by_loss(reason);
-    throw Error(ErrorKind::kRun, reason);
+    if (poll.waited() > timeout() + kGraceForHosts) give_up(who_is_missing(host, record), /*is_loss=*/true);
   }
 }
 

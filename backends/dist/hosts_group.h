@@ -91,7 +91,7 @@ class HostsGroup final : public FoldingGroup {
   void gather(const CallRecord& record, std::span<const size_t> sizes, std::span<const std::byte> mine,
               std::span<std::byte* const> targets);
   void wait(Network::Request& request, size_t host, const CallRecord& record);
-  [[noreturn]] void give_up(std::string_view reason);
+  [[noreturn]] void give_up(std::string_view reason, bool is_loss = false);
   void set_failure(std::string_view reason, const SourceMark& where, bool is_loss) noexcept;
   void send_failure(std::string_view reason, const SourceMark& where, bool is_loss) const noexcept;
   std::string who_is_missing(size_t host, const CallRecord& record) const;

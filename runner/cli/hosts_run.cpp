@@ -84,7 +84,7 @@ bool wait_for_event(int descriptor, Clock::time_point limit) {
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-// A program with its own process group, of which nothing is left after the destructor. It ends with this process, too.
+// A program with its own process group. The destructor ends the group, and so does the end of this process.
 class Started {
  public:
   explicit Started(ChildStart start) {
@@ -145,6 +145,7 @@ Finished run_to_its_end(const std::vector<std::string>& command) {
   Clock::time_point next_request = Clock::time_point::min();
   bool is_killed = false;
   for (bool is_open = true, is_ending = false; !launcher.has_ended() && Clock::now() < limit;) {
+    const size_t read_before = output.size();
     if (wait_for_event(is_open ? reading.number() : -1, limit)) is_open = read_output(reading.number(), output);
     // mpirun passes SIGUSR1 on to the ranks, which save a state. It is repeated, because they may not be there yet.
     if (requests > 0 && !is_ending && Clock::now() >= next_request) {
@@ -156,7 +157,7 @@ Finished run_to_its_end(const std::vector<std::string>& command) {
       is_killed = true;
       limit = std::min(limit, Clock::now() + kEndLimitAfterRequests);
     }
-    if (is_ending) continue;
+    if (is_ending || output.size() == read_before) continue;
     if (const auto ended = LaunchReports(output).ended()) {
       is_ending = true;
       limit = std::min(limit, Clock::now() + (ended->lost_process ? kEndLimitAfterLoss : kEndLimit));

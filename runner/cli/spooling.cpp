@@ -28,7 +28,7 @@ int64_t attempts_in(const fs::path& file) {
   return store.database().query_int64("SELECT count(*) FROM attempt");
 }
 
-// A state with this number, or the newest ones first, of which the first that is intact is used.
+// Returns this state, or all states of the run, the newest first. The first intact one is used.
 std::vector<int64_t> candidates(store::Store& store, const store::RunRow& run, std::optional<int64_t> state) {
   if (state) return {*state};
   std::vector<int64_t> ids;
@@ -227,6 +227,12 @@ struct LeftSpool {
   std::optional<Error> failure;  // none: another process has it
 };
 
+IngestedFile ingest_and_report(const fs::path& file, const fs::path& store, report::Output& out) {
+  IngestedFile ingested = ingest_file(file, store);
+  for (const store::IngestedRun& run : ingested.runs) out.say(ingested_text(run, file));
+  return ingested;
+}
+
 std::vector<LeftSpool> ingest_free_spools(const fs::path& store, report::Output& out) {
   const auto warn = [&](const fs::path& file, const Error& error) {
     out.say(fmt::format("warning: the spool {} cannot be ingested: {}", file.string(), error.message()));
@@ -234,9 +240,7 @@ std::vector<LeftSpool> ingest_free_spools(const fs::path& store, report::Output&
   std::vector<LeftSpool> left;
   for (const fs::path& file : store::spools_of(store)) {
     try {
-      const IngestedFile ingested = ingest_file(file, store);
-      for (const store::IngestedRun& run : ingested.runs) out.say(ingested_text(run, file));
-      if (ingested.is_in_use) left.push_back({file, std::nullopt});
+      if (ingest_and_report(file, store, out).is_in_use) left.push_back({file, std::nullopt});
     } catch (const store::ContinuedTwice& error) {  // the store's copy can be used
       warn(file, error);
     } catch (const Error& error) {
@@ -289,11 +293,7 @@ void ingest_needed(const fs::path& file, const fs::path& store, const NeededRun&
   while (fs::exists(file)) {
     const std::optional<store::RunRow> run = needed_run_in(file, needed, uid);
     if (!run || run->status == store::RunStatus::kRunning) return;  // a running process ingests it itself
-    if (!store::Spool::is_in_use(file)) {
-      const IngestedFile ingested = ingest_file(file, store);
-      for (const store::IngestedRun& each : ingested.runs) out.say(ingested_text(each, file));
-      if (!ingested.is_in_use) return;
-    }
+    if (!store::Spool::is_in_use(file) && !ingest_and_report(file, store, out).is_in_use) return;
     RUN_CHECK(std::chrono::steady_clock::now() - start < store::kLockLimit, ErrorKind::kStore,
               "the newest states of run {} are in the spool {}, which another process is ingesting; wait for that "
               "process, then try again",

@@ -19,35 +19,29 @@ TEST(RemoteHosts, HaveNamesAndNumbersOfRanks) {
   EXPECT_EQ(hosts[2].name, "10.0.0.3");
 }
 
+// `reason`: the message without the text.
+void expect_refused(const std::string& text, const std::string& reason) {
+  SCOPED_TRACE(text);
+  try {
+    parse_hosts(text);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_EQ(error.message(), reason + text);
+  }
+}
+
 TEST(RemoteHosts, RefuseOtherTexts) {
   for (const char* const text : {"a,", ",a", "a:0", "a:-1", "a:two", "a:", ":2", "a:2b", "a b", "-x:2", "::1",
-                                 "[::1]:2", "a:2:3", "$(touch x):1"}) {
-    SCOPED_TRACE(text);
-    try {
-      parse_hosts(text);
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_EQ(error.message(),
-                std::string("--hosts: expected host names or IPv4 addresses with their numbers of ranks, such as "
-                            "a:2,b:2, got ") +
-                    text);
-    }
-  }
+                                 "[::1]:2", "a:2:3", "$(touch x):1"})
+    expect_refused(text,
+                   "--hosts: expected host names or IPv4 addresses with their numbers of ranks, such as a:2,b:2, got ");
 }
 
 TEST(RemoteHosts, HaveAtMostTheRanksOfARun) {
   EXPECT_EQ(ranks_of(parse_hosts("a:4095,b")), 4096);
-  for (const char* const text : {"localhost:99999", "a:4096,b", "a:2147483647,b:2147483647"}) {
-    SCOPED_TRACE(text);
-    try {
-      parse_hosts(text);
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_EQ(error.message(), std::string("--hosts: expected at most 4096 ranks in all, got ") + text);
-    }
-  }
+  for (const char* const text : {"localhost:99999", "a:4096,b", "a:2147483647,b:2147483647"})
+    expect_refused(text, "--hosts: expected at most 4096 ranks in all, got ");
 }
 
 TEST(RemoteHosts, BecomeACommandOfEachLibrary) {

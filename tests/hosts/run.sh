@@ -6,6 +6,7 @@
 set -u
 
 build=$(cd "$1" && pwd -P) || exit 1
+. "$(dirname "$0")/../support/launch_checks.sh"
 export PATH="$build/bin:$PATH:/usr/sbin:/sbin"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 hosts="h1 h2 h3"
@@ -133,33 +134,8 @@ collective_timeout: 3
 EOF_RECIPE
 }
 
-same() {
-  if [ "$1" != "$2" ]; then
-    echo "expected: $2"
-    echo "found:    $1"
-    return 1
-  fi
-}
-# Waits up to $1 seconds for a command to succeed. Without trace.
-wait_for() (
-  set +ex
-  tries=$(($1 * 5))
-  shift
-  until "$@"; do
-    tries=$((tries - 1))
-    [ "$tries" -gt 0 ] || exit 1
-    sleep 0.2
-  done
-) 2>/dev/null
-
 count() { runner sql "SELECT count(*) FROM $1" --format csv | tail -n 1; }
 has_states() { [ "$(count states)" -ge 1 ]; }
-tensors() { # Prints a checksum of the tensors of a run.
-  runner export "$1" --model model.safetensors >/dev/null
-  header=$(od -A n -t u8 -N 8 model.safetensors | tr -d ' ')
-  tail -c +$((header + 9)) model.safetensors | sha256sum
-  rm model.safetensors
-}
 # The command runs on the first host.
 train() { in_host h1 timeout 200 runner exec r.yaml --hosts h1:1,h2:2,h3:1 "$@"; }
 # Starts a run that does not end by itself, and waits for a state.

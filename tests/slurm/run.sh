@@ -7,6 +7,7 @@ set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd -P) || exit 1
+. "$here/../support/launch_checks.sh"
 export PATH="$build/bin:$PATH"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d /tmp/runner-slurm-XXXXXX) # a short path, for sockets
@@ -54,18 +55,10 @@ log: {every: 1000 steps}
 EOF
 }
 
-# Helpers of checks. The store is in the current folder.
+# Functions of checks. The store is in the current folder.
 
 # Prints status and number of processes of each run.
 runs() { runner sql "SELECT status, num_processes FROM runs ORDER BY created" --format csv | tail -n +2; }
-
-# Prints a checksum of the tensors of the newest run, without the header of the file.
-tensors() {
-  runner export @last --model model.safetensors >/dev/null
-  header=$(od -A n -t u8 -N 8 model.safetensors | tr -d ' ')
-  tail -c +$((header + 9)) model.safetensors | sha256sum
-  rm model.safetensors
-}
 
 # The tensors that 4 processes train without Slurm, by a recipe.
 expected_tensors() {
@@ -73,33 +66,17 @@ expected_tensors() {
   (cd alone && runner exec "../$1" num_processes=4 --quiet >/dev/null && tensors)
 }
 
-# Waits up to $1 seconds for a command to succeed. Without trace.
-wait_for() (
-  set +ex
-  tries=$(($1 * 5))
-  shift
-  until "$@"; do
-    tries=$((tries - 1))
-    [ "$tries" -gt 0 ] || exit 1
-    sleep 0.2
-  done
-) 2>/dev/null
-
 are_running() { [ "$(runs | grep -c '^running')" -eq "$1" ]; }
-has_ended() { ! scontrol show job "$1" | grep -q -E 'JobState=(PENDING|RUNNING|COMPLETING|REQUEUED|CONFIGURING)'; }
+# A scontrol that gets no answer says nothing about the job.
+has_ended() {
+  job=$(scontrol show job "$1") || return 1
+  ! echo "$job" | grep -q -E 'JobState=(PENDING|RUNNING|COMPLETING|REQUEUED|CONFIGURING)'
+}
 
 # Waits until a job has ended, and prints its state and exit code.
 job_end() {
   wait_for 180 has_ended "$1"
   echo $(scontrol show job "$1" | sed -n 's/.*\(JobState\|ExitCode\)=\([^ ]*\).*/\2/p')
-}
-
-same() {
-  if [ "$1" != "$2" ]; then
-    echo "expected: $2"
-    echo "found:    $1"
-    return 1
-  fi
 }
 
 # The output has no colours, and only rank 0 prints.

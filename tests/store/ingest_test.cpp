@@ -562,6 +562,12 @@ class CheckOuts : public Ingest {
     continue_state_numbers(store, spool_store);
     return spool_store;
   }
+  RunInfo fork_of_run() const {
+    RunInfo fork = sample_run("fork");
+    fork.parent = uid;
+    fork.attempt.from_state = 2;
+    return fork;
+  }
 
   std::string uid;
   fs::path spool = local / "spool.db";
@@ -605,10 +611,13 @@ TEST_F(CheckOuts, LetOtherProcessesUseTheStoreBetweenParts) {
   std::atomic<bool> has_ended = false, was_between = false;
   std::thread other([&] {
     while (!has_ended) {
-      const auto lock = StoreLock::acquire(path).lock;
-      Store part = Store::open(spool, Access::kRead);
-      if (part.database().query_int64("SELECT (SELECT count(*) FROM content) > 0 AND (SELECT count(*) FROM run) = 0"))
-        was_between = true;
+      {
+        const auto lock = StoreLock::acquire(path).lock;
+        Store part = Store::open(spool, Access::kRead);
+        if (part.database().query_int64("SELECT (SELECT count(*) FROM content) > 0 AND (SELECT count(*) FROM run) = 0"))
+          was_between = true;
+      }
+      std::this_thread::sleep_for(50ms);  // like commands, it leaves the lock free most of the time
     }
   });
   EXPECT_EQ(error_of([&] { check_out(path, uid, {4}, CheckOut::kResume, copy); }), "no error");
@@ -618,13 +627,9 @@ TEST_F(CheckOuts, LetOtherProcessesUseTheStoreBetweenParts) {
 }
 
 TEST_F(CheckOuts, DoNotBringPurgedParentsBack) {
-  std::string child;
+  const RunInfo fork = fork_of_run();
   {
     Store store = check_out_into(spool, CheckOut::kFork);
-    RunInfo fork = sample_run("fork");
-    child = fork.uid;
-    fork.parent = uid;
-    fork.attempt.from_state = 2;
     save(store, create_run(store, fork), 51);
   }
   {
@@ -633,23 +638,19 @@ TEST_F(CheckOuts, DoNotBringPurgedParentsBack) {
   }
   const std::vector<IngestedRun> runs = ingest(spool, path);
   ASSERT_EQ(runs.size(), 1u);
-  EXPECT_EQ(runs[0].uid, child);
+  EXPECT_EQ(runs[0].uid, fork.uid);
   EXPECT_EQ(count("SELECT count(*) FROM run"), 1);
 }
 
 TEST_F(CheckOuts, OfAParentLeadToItsStateInTheStore) {
-  std::string child;
+  const RunInfo fork = fork_of_run();
   {
     Store store = check_out_into(spool, CheckOut::kFork);
-    RunInfo fork = sample_run("fork");
-    child = fork.uid;
-    fork.parent = uid;
-    fork.attempt.from_state = 2;
     create_run(store, fork);
   }
   ingest(spool, path);
   Store store = Store::open(path, Access::kRead);
-  const RunDetails details = show_run(store, find_run(store, child));
+  const RunDetails details = show_run(store, find_run(store, fork.uid));
   EXPECT_EQ(details.run.parent, uid);
   EXPECT_EQ(details.attempts[0].from_state, 2);
 }

@@ -140,7 +140,7 @@ TEST_F(SpoolIngesters, FinishWithEverything) {
   EXPECT_FALSE(ingester.is_stuck());
 }
 
-// The lock stands for a disk that does not answer.
+// The lock simulates a disk that does not answer.
 TEST_F(SpoolIngesters, GiveUpAStoreThatDoesNotAnswer) {
   save(begin(), 1);
   auto lock = StoreLock::acquire(path).lock;

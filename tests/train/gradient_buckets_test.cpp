@@ -9,10 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/loop/session.h"
-#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
-#include "tests/support/temp_folder.h"
+#include "tests/train/small_run.h"
 
 namespace runner::train {
 namespace {
@@ -20,51 +18,20 @@ namespace {
 using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 
-class GradientBucketsTest : public ::testing::Test {
+class GradientBucketsTest : public SmallRun {
  protected:
-  GradientBucketsTest() {
-    support::write_text("r.yaml", R"(schema_version: 1
-seed: 3
-num_processes: 3
-threads: 1
-model: {type: mlp, hidden: [40, 24, 16]}
-data:
-  train: {format: synthetic, samples: 61, features: [10], classes: 3}
-  batch_size: 4
-optimizer: {type: adamw, lr: 0.01}
-train: {epochs: 2, clip_grad_norm: 1.0}
-)");
-  }
+  GradientBucketsTest() : SmallRun("40, 24, 16") {}
 
-  static schema::Recipe recipe(std::vector<std::string> overrides) {
-    return schema::read_recipe("r.yaml", overrides).recipe;
-  }
-
-  // Returns all parameters after one and a half epochs of optimizer steps.
   static std::vector<std::byte> trained(const schema::Recipe& recipe, std::optional<bool> own_thread = {}) {
     std::vector<std::byte> parameters;
     on_threads(static_cast<int>(recipe.num_processes), [&](SharedMemoryGroup& ranks) {
       Session session(recipe, nullptr, &ranks, nullptr, own_thread);
       session.trainer.allocate();
-      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
-      const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
-      for (int64_t result = 0; result < steps; ++result)
-        session.trainer.stepper().run(loader, {.factor = session.schedule.factor(result)});
-      ranks.barrier({"trained"});
-      if (ranks.rank() == 0)
-        for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i)
-          if (session.trainer.layout().arrays()[i].role == ArrayRole::kParameters) {
-            const std::vector<std::byte> array = session.trainer.arrays().read(static_cast<int32_t>(i));
-            parameters.insert(parameters.end(), array.begin(), array.end());
-          }
-      ranks.barrier({"read"});
+      std::vector<std::byte> all = SmallRun::trained(session, ranks);
+      if (ranks.rank() == 0) parameters = std::move(all);
     });
     return parameters;
   }
-
- private:
-  const support::TempFolder folder_;
-  const support::CurrentFolder inside_{folder_.path()};
 };
 
 // Frozen parameters are in no bucket. Gaps between the parameters of a bucket belong to its pieces.

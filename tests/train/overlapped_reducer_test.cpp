@@ -10,15 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/loop/session.h"
 #include "schema/base/error.h"
-#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/memory_network.h"
 #include "tests/backends/support/on_threads.h"
-#include "tests/support/temp_folder.h"
+#include "tests/train/small_run.h"
 
 namespace runner::train {
 namespace {
@@ -31,50 +28,17 @@ using backends::testing::on_hosts;
 using backends::testing::on_threads;
 
 // Three buckets: each of the two large layers ends one.
-class OverlappedReducerTest : public ::testing::Test {
+class OverlappedReducerTest : public SmallRun {
  protected:
-  OverlappedReducerTest() {
-    support::write_text("r.yaml", R"(schema_version: 1
-seed: 3
-num_processes: 3
-threads: 1
-model: {type: mlp, hidden: [1030, 1030, 1030]}
-data:
-  train: {format: synthetic, samples: 61, features: [10], classes: 3}
-  batch_size: 4
-optimizer: {type: adamw, lr: 0.01}
-train: {epochs: 2, clip_grad_norm: 1.0}
-)");
-  }
+  OverlappedReducerTest() : SmallRun("1030, 1030, 1030") {}
 
-  static schema::Recipe recipe(std::vector<std::string> overrides = {}) {
-    return schema::read_recipe("r.yaml", overrides).recipe;
-  }
-
-  // Returns all parameters after one and a half epochs of optimizer steps.
   static std::vector<std::byte> trained(const schema::Recipe& recipe, ProcessGroup& ranks) {
     Session session(recipe, nullptr, &ranks);
     session.trainer.allocate();
     EXPECT_EQ(session.trainer.arrays().overlapped_reducer() != nullptr, ranks.spans_hosts());
     EXPECT_EQ(session.trainer.arrays().are_shared(), ranks.host_ranks()->size() > 1);
-    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
-    const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
-    for (int64_t step = 0; step < steps; ++step)
-      session.trainer.stepper().run(loader, {.factor = session.schedule.factor(step)});
-    std::vector<std::byte> parameters;
-    ranks.barrier({"trained"});
-    for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i) {
-      if (session.trainer.layout().arrays()[i].role != ArrayRole::kParameters) continue;
-      const std::vector<std::byte> array = session.trainer.arrays().read(static_cast<int32_t>(i));
-      parameters.insert(parameters.end(), array.begin(), array.end());
-    }
-    ranks.barrier({"read"});
-    return parameters;
+    return SmallRun::trained(session, ranks);
   }
-
- private:
-  const support::TempFolder folder_;
-  const support::CurrentFolder inside_{folder_.path()};
 };
 
 TEST_F(OverlappedReducerTest, GivesTheBitsOfSharedMemory) {

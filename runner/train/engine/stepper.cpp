@@ -77,7 +77,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   return step;
 }
 
-SharedStep Stepper::run_and_reduce(BatchFeed& batches, const ScheduleRates& rates, StepResult& result) {
+void Stepper::run_and_reduce(BatchFeed& batches, const ScheduleRates& rates, StepResult& result) {
   const SharedStep last = run_batches(batches, rates, result);
   if (result.done && !parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
   if (result.done) reduce_in_buckets();
@@ -85,7 +85,6 @@ SharedStep Stepper::run_and_reduce(BatchFeed& batches, const ScheduleRates& rate
   parts_.in_flight.finish();
   if (OverlappedReducer* const reducer = parts_.arrays.overlapped_reducer(); reducer != nullptr && result.done)
     reducer->finish();
-  return last;
 }
 
 SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,

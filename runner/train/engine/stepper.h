@@ -101,7 +101,7 @@ class Stepper {
   };
   SharedStep run_part(const data::Batch& part, const MicroBatchPlace& place);
   // Calls run_batches(). At the end of the optimizer step, starts to add up gradients in buckets.
-  SharedStep run_and_reduce(BatchFeed& batches, const ScheduleRates& rates, StepResult& result);
+  void run_and_reduce(BatchFeed& batches, const ScheduleRates& rates, StepResult& result);
   // Calls run_batches() on each rank. At the end of the optimizer step, runs the step that adds up the gradients of all
   // ranks and updates.
   SharedStep run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
