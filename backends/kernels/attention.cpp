@@ -6,10 +6,10 @@
 
 #include "backends/ir/attention.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include "backends/kernels/attention_products.h"
+#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/rows_io.h"
 #include "backends/tensor/alignment.h"
@@ -20,85 +20,44 @@ namespace runner::backends {
 
 namespace {
 
-struct Attention {
-  AttentionSpec spec;
-  DType dtype;
-  int64_t batch, heads, groups, tokens, keys, width;
-  std::array<int64_t, 3> mask_strides;  // by sample, head and row
-  int64_t block_rows, blocks;           // of one head
-  int64_t parts;                        // of the blocks of one head of k; 1 in the forward pass
-  int64_t units, chunks;
-  int64_t mask_elems;  // to convert from 16-bit storage
-
-  bool is_native() const { return backends::is_native(dtype); }
-  int64_t copies() const { return heads / groups; }  // heads of q per head of k
-  int64_t q_elems() const { return batch * heads * tokens * width; }
-  int64_t k_elems() const { return batch * groups * keys * width; }
-  int64_t head_elems() const { return keys * width; }
-  // Rows of scores are not a power of two apart, so that a column of them does not compete for one set of the cache.
-  int64_t stride() const { return round_up<int64_t>(keys, 16) + 16; }
-  // Whether a part adds to the gradients in the result itself.
-  bool adds_in_place() const { return parts == 1 && is_native(); }
-  uint64_t threshold() const { return dropout_threshold(spec.p); }
-  float kept() const { return static_cast<float>(1.0 / (1.0 - spec.p)); }
-};
-
-template <class T>
-const AttentionLoops<T>& attention_loops();
-template <>
-const AttentionLoops<float>& attention_loops() {
-  return loops().attention_f32;
-}
-template <>
-const AttentionLoops<double>& attention_loops() {
-  return loops().attention_f64;
-}
 // ---- scratch of a chunk --------------------------------------------------------------------------------------------
 
+// Scores of a block of rows, and what goes with them.
 template <class T>
 struct AttentionScratch {
-  T *scores, *grads, *factors, *panels;
-  T* q;                   // scaled
-  T *out, *grad, *k, *v;  // converted 16-bit storage
+  T *scores, *grads, *factors;
+  T* out;  // to be converted to 16-bit storage
   int64_t* seen;
   float* dropout;
-  size_t bytes;
 
-  AttentionScratch(const Attention& a, std::byte* start) {
-    ScratchRoom room(start);
-    const int64_t rows = a.block_rows, block = a.is_native() ? 0 : rows * a.width,
-                  head = a.is_native() ? 0 : a.head_elems();
-    const bool is_gradient = a.spec.grad >= 0;
+  AttentionScratch(const Attention& a, ScratchRoom& room) {
+    const int64_t rows = a.block_rows;
     scores = room.take<T>(rows * a.stride());
-    grads = room.take<T>(is_gradient ? rows * a.stride() : 0);
+    grads = room.take<T>(a.is_gradient() ? rows * a.stride() : 0);
     factors = room.take<T>(rows);
-    const auto panel_elems = matmul_loops<T>().panel_elems;
-    panels = room.take<T>(
-        std::max({panel_elems(a.keys, a.width), panel_elems(a.width, a.keys), panel_elems(a.width, rows)}));
-    q = room.take<T>(rows * a.width);
-    out = room.take<T>(block);
-    grad = room.take<T>(is_gradient ? block : 0);
-    k = room.take<T>(head);
-    v = room.take<T>(head);
+    out = room.take<T>(a.is_native() ? 0 : rows * a.width);
     seen = room.take<int64_t>(rows);
     dropout = room.take<float>(a.spec.p > 0 ? a.keys : 0);
-    bytes = room.size();
   }
 };
 
 // ---- a block of rows -----------------------------------------------------------------------------------------------
 
-struct RowBlock {
-  int64_t sample, head, first, rows;
-  int64_t keys;  // that any of its rows sees
-};
-
-template <class T>
+template <class Products>
 class AttentionWorker {
  public:
+  using T = typename Products::Value;
+
   // `mask`: null without one.
-  AttentionWorker(const Attention& a, const KernelArguments& arguments, const T* mask, std::byte* scratch)
-      : a_(a), arguments_(arguments), scratch_(a, scratch), mask_(mask) {}
+  AttentionWorker(const Attention& a, const KernelArguments& arguments, const T* mask, ScratchRoom room)
+      : a_(a), arguments_(arguments), scratch_(a, room), products_(a, room), mask_(mask) {}
+
+  static size_t scratch_bytes(const Attention& a) {
+    ScratchRoom room(nullptr);
+    AttentionScratch<T>(a, room);
+    Products(a, room);
+    return room.size();
+  }
 
   void forward(int64_t unit) {
     const RowBlock block = block_of(unit / (a_.heads * a_.blocks), unit / a_.blocks % a_.heads, unit % a_.blocks);
@@ -111,7 +70,7 @@ class AttentionWorker {
       weigh(block);
       for (int64_t r = 0; r < block.rows && a_.spec.p > 0; ++r)
         attention_loops<T>().drop(scratch_.scores + r * a_.stride(), dropout_row(block, r), scratch_.seen[r]);
-      multiply(out, a_.width, {scratch_.scores, a_.stride(), 1}, {v_, a_.width, 1}, block.rows, a_.width, block.keys);
+      products_.values(out, scratch_.scores, block.rows, block.keys);
       attention_loops<T>().scale_rows(out, scratch_.factors, block.rows, a_.width);
     }
     store(at, block.rows * a_.width);
@@ -130,8 +89,6 @@ class AttentionWorker {
   }
 
  private:
-  using Matrix = MatrixView<const T>;
-
   RowBlock block_of(int64_t sample, int64_t head, int64_t index) const {
     const int64_t first = index * a_.block_rows, rows = std::min(a_.block_rows, a_.tokens - first);
     return {sample, head, first, rows, seen_by(first + rows - 1)};
@@ -140,12 +97,7 @@ class AttentionWorker {
     return a_.spec.causal ? std::clamp<int64_t>(row + 1 + a_.keys - a_.tokens, 0, a_.keys) : a_.keys;
   }
   int64_t offset(const RowBlock& block) const {
-    return ((block.sample * a_.heads + block.head) * a_.tokens + block.first) * a_.width;
-  }
-
-  // Elements [first, first + n) of an operand as T.
-  const T* read(int index, int64_t first, int64_t n, T* room) const {
-    return read_elements(arguments_.operands[static_cast<size_t>(index)], a_.dtype, first, n, room);
+    return ((block.sample * a_.heads + block.head) * a_.tokens + block.first_row) * a_.width;
   }
   T* place(int64_t first) const { return place_of_elements(arguments_.results[0], a_.dtype, first, scratch_.out); }
   void store(int64_t first, int64_t n) const {
@@ -155,24 +107,16 @@ class AttentionWorker {
   void load_head(int64_t head) {
     if (head_ == head) return;
     head_ = head;
-    k_ = read(1, head * a_.head_elems(), a_.head_elems(), scratch_.k);
-    v_ = read(2, head * a_.head_elems(), a_.head_elems(), scratch_.v);
+    products_.load_head(arguments_, head);
   }
 
-  void multiply(T* c, int64_t c_stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
-                bool add = false) const {
-    multiply_views<T>({c, c_stride}, a, b, rows, cols, inner, scratch_.panels, add);
-  }
-
-  // Scales q, and computes the exponentials of the scores of a block and their factors.
+  // Loads the rows of a block, and computes the exponentials of their scores and their factors.
   void weigh(const RowBlock& block) {
-    const int64_t elems = block.rows * a_.width;
-    const T* const q = read(0, offset(block), elems, scratch_.q);
-    attention_loops<T>().scale(scratch_.q, q, static_cast<T>(a_.spec.scale), elems);
-    multiply(scratch_.scores, a_.stride(), {scratch_.q, a_.width, 1}, {k_, 1, a_.width}, block.rows, block.keys,
-             a_.width);
-    for (int64_t r = 0; r < block.rows; ++r) scratch_.seen[r] = seen_by(block.first + r);
+    products_.load_rows(arguments_, offset(block), block.rows);
+    products_.scores(scratch_.scores, block.rows, block.keys);
+    for (int64_t r = 0; r < block.rows; ++r) scratch_.seen[r] = seen_by(block.first_row + r);
     attention_loops<T>().exponentials({.scores = scratch_.scores,
+                                       .scale = products_.scale_of_scores(),
                                        .stride = a_.stride(),
                                        .rows = block.rows,
                                        .keys = block.keys,
@@ -185,7 +129,7 @@ class AttentionWorker {
   const T* mask_of(const RowBlock& block) const {
     return mask_ == nullptr ? nullptr
                             : mask_ + block.sample * a_.mask_strides[0] + block.head * a_.mask_strides[1] +
-                                  block.first * a_.mask_strides[2];
+                                  block.first_row * a_.mask_strides[2];
   }
 
   // The dropout mask of row r of a block.
@@ -195,25 +139,20 @@ class AttentionWorker {
     const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
                                static_cast<uint64_t>(ids[block.sample]), static_cast<uint32_t>(a_.spec.layer));
     loops().random.dropout(scratch_.dropout, scratch_.seen[r], HeadDropout::stream(stream, block.head),
-                           HeadDropout::block(block.first + r), a_.threshold(), a_.kept());
+                           HeadDropout::block(block.first_row + r), a_.threshold(), a_.kept());
     return scratch_.dropout;
   }
 
   void backward(const RowBlock& block, T* dk, T* dv) {
-    const int64_t at = offset(block), elems = block.rows * a_.width, stride = a_.stride();
+    const int64_t at = offset(block), elems = block.rows * a_.width;
     T* const dq = place(at);
     if (block.keys == 0) {
       std::fill_n(dq, elems, T{0});
     } else {
-      const T* grad = read(a_.spec.grad, at, elems, scratch_.grad);
       weigh(block);
-      multiply(scratch_.grads, stride, {grad, a_.width, 1}, {v_, 1, a_.width}, block.rows, block.keys, a_.width);
+      products_.weight_gradients(scratch_.grads, block.rows, block.keys);
       for (int64_t r = 0; r < block.rows; ++r) row_gradient(block, r);
-      const Matrix of_scores{scratch_.grads, stride, 1}, of_scores_t{scratch_.grads, 1, stride};
-      multiply(dv, a_.width, {scratch_.scores, 1, stride}, {grad, a_.width, 1}, block.keys, a_.width, block.rows, true);
-      multiply(dk, a_.width, of_scores_t, {scratch_.q, a_.width, 1}, block.keys, a_.width, block.rows, true);
-      multiply(dq, a_.width, of_scores, {k_, a_.width, 1}, block.rows, a_.width, block.keys);
-      attention_loops<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), elems);
+      products_.add_gradients(dq, dk, dv, scratch_.scores, scratch_.grads, block.rows, block.keys);
     }
     store(at, elems);
   }
@@ -232,9 +171,9 @@ class AttentionWorker {
   const Attention& a_;
   const KernelArguments& arguments_;
   const AttentionScratch<T> scratch_;
+  Products products_;
   const T* const mask_;
   int64_t head_ = -1;  // of k and v
-  const T *k_ = nullptr, *v_ = nullptr;
 };
 
 // ---- running -------------------------------------------------------------------------------------------------------
@@ -244,55 +183,47 @@ template <class T>
 struct AttentionShared {
   T* mask;  // converted
   T* sums;  // gradients of k and v, by part
-  size_t bytes;
 
-  AttentionShared(const Attention& a, std::byte* start) {
-    const auto chunks = static_cast<size_t>(a.chunks) * AttentionScratch<T>(a, nullptr).bytes;
-    ScratchRoom room(start == nullptr ? nullptr : start + chunks);
+  AttentionShared(const Attention& a, ScratchRoom& room) {
     mask = room.take<T>(a.mask_elems);
-    sums = room.take<T>(a.spec.grad < 0 || a.adds_in_place() ? 0 : a.units * 2 * a.head_elems());
-    bytes = chunks + room.size();
+    sums = room.take<T>(!a.is_gradient() || a.adds_in_place() ? 0 : a.units * 2 * a.head_elems());
   }
 };
 
-template <class T>
-const T* wide_mask(const Attention& a, const KernelArguments& arguments) {
-  if (a.spec.mask < 0) return nullptr;
-  return read_elements(arguments.operands[static_cast<size_t>(a.spec.mask)], a.dtype, 0, a.mask_elems,
-                       AttentionShared<T>(a, arguments.scratch).mask);
-}
+// The kernel: Products of f32, f64 or pairs of bf16.
+template <class Products>
+struct AttentionKernel {
+  using T = typename Products::Value;
+  using Worker = AttentionWorker<Products>;
 
-// Calls body(worker, unit) for each unit.
-template <class T, class Body>
-void for_units(const Attention& a, const KernelArguments& arguments, const Body& body) {
-  const size_t bytes = AttentionScratch<T>(a, nullptr).bytes;
-  const T* const mask = wide_mask<T>(a, arguments);
-  arguments.pool.parallel_for(a.chunks, [&](int64_t chunk) {
-    AttentionWorker<T> worker(a, arguments, mask, arguments.scratch + static_cast<size_t>(chunk) * bytes);
-    const IndexRange<int64_t> units = part_of(a.units, chunk, a.chunks);
-    for (int64_t unit = units.begin; unit < units.end; ++unit) body(worker, unit);
-  });
-}
+  static size_t scratch_bytes(const Attention& a) {
+    ScratchRoom room(nullptr);
+    AttentionShared<T>(a, room);
+    return chunk_bytes(a) + room.size();
+  }
 
-template <class T>
-void run_forward(const Attention& a, const KernelArguments& arguments) {
-  for_units<T>(a, arguments, [](AttentionWorker<T>& worker, int64_t unit) { worker.forward(unit); });
-}
+  static void run(const Attention& a, const KernelArguments& arguments) {
+    ScratchRoom room(arguments.scratch + chunk_bytes(a));
+    const AttentionShared<T> shared(a, room);
+    const T* const mask = a.spec.mask < 0 ? nullptr
+                                          : read_elements(arguments.operands[static_cast<size_t>(a.spec.mask)], a.dtype,
+                                                          0, a.mask_elems, shared.mask);
+    arguments.pool.parallel_for(a.chunks, [&](int64_t chunk) {
+      const size_t bytes = Worker::scratch_bytes(a);
+      Worker worker(a, arguments, mask, ScratchRoom(arguments.scratch + static_cast<size_t>(chunk) * bytes));
+      const IndexRange<int64_t> units = part_of(a.units, chunk, a.chunks);
+      for (int64_t unit = units.begin; unit < units.end; ++unit)
+        a.is_gradient() ? backward(a, arguments, worker, shared.sums, unit) : worker.forward(unit);
+    });
+    if (!a.is_gradient() || a.adds_in_place()) return;
+    arguments.pool.parallel_for(2 * a.batch * a.groups,
+                                [&](int64_t i) { add_parts(a, arguments, shared.sums, i / 2, i % 2); });
+  }
 
-// Adds the parts of dk (side 0) or dv (side 1) of one head and stores the sum.
-template <class T>
-void add_parts(const Attention& a, const KernelArguments& arguments, T* sums, int64_t head, int64_t side) {
-  const int64_t elems = a.head_elems();
-  T* const sum = sums + (head * a.parts * 2 + side) * elems;
-  for (int64_t part = 1; part < a.parts; ++part) add_elements(sum, sum + part * 2 * elems, elems);
-  const int64_t at = a.q_elems() + side * a.k_elems() + head * elems;
-  store_elements(arguments.results[0], a.dtype, at, sum, elems);
-}
+ private:
+  static size_t chunk_bytes(const Attention& a) { return static_cast<size_t>(a.chunks) * Worker::scratch_bytes(a); }
 
-template <class T>
-void run_backward(const Attention& a, const KernelArguments& arguments) {
-  T* const sums = AttentionShared<T>(a, arguments.scratch).sums;
-  for_units<T>(a, arguments, [&](AttentionWorker<T>& worker, int64_t unit) {
+  static void backward(const Attention& a, const KernelArguments& arguments, Worker& worker, T* sums, int64_t unit) {
     const int64_t head = unit / a.parts;
     T* const in_result = result<T>(arguments) + a.q_elems() + head * a.head_elems();
     T* const part = sums + unit * 2 * a.head_elems();
@@ -300,19 +231,17 @@ void run_backward(const Attention& a, const KernelArguments& arguments) {
       worker.backward(head, 0, in_result, in_result + a.k_elems());
     else
       worker.backward(head, unit % a.parts, part, part + a.head_elems());
-  });
-  if (a.adds_in_place()) return;
-  arguments.pool.parallel_for(2 * a.batch * a.groups,
-                              [&](int64_t i) { add_parts<T>(a, arguments, sums, i / 2, i % 2); });
-}
+  }
 
-void run_attention(const Attention& a, const KernelArguments& arguments) {
-  const bool wide = a.dtype == DType::kF64;
-  if (a.spec.grad < 0)
-    wide ? run_forward<double>(a, arguments) : run_forward<float>(a, arguments);
-  else
-    wide ? run_backward<double>(a, arguments) : run_backward<float>(a, arguments);
-}
+  // Adds the parts of dk (side 0) or dv (side 1) of one head and stores the sum.
+  static void add_parts(const Attention& a, const KernelArguments& arguments, T* sums, int64_t head, int64_t side) {
+    const int64_t elems = a.head_elems();
+    T* const sum = sums + (head * a.parts * 2 + side) * elems;
+    for (int64_t part = 1; part < a.parts; ++part) add_elements(sum, sum + part * 2 * elems, elems);
+    const int64_t at = a.q_elems() + side * a.k_elems() + head * elems;
+    store_elements(arguments.results[0], a.dtype, at, sum, elems);
+  }
+};
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
@@ -330,6 +259,13 @@ std::array<int64_t, 3> mask_strides_of(const Shape& mask) {
   std::array<int64_t, 3> used{};
   for (size_t axis = 0; axis < 3; ++axis) used[axis] = mask[static_cast<int>(axis)] == 1 ? 0 : strides[axis];
   return used;
+}
+
+// Whether products of pairs of bf16 are faster: not for few rows, which do not pay for interleaving their operands.
+bool suits_pairs(const TensorType& q) {
+  constexpr int64_t kLeastRows = 16;
+  return q.dtype == DType::kBf16 && q.shape[2] >= kLeastRows && q.shape[3] % 2 == 0 && pair_loops() != nullptr &&
+         bf16_products_in_use() == Bf16Products::kNative;
 }
 
 Kernel prepare_attention(const KernelRequest& request) {
@@ -350,7 +286,8 @@ Kernel prepare_attention(const KernelRequest& request) {
               .parts = 1,
               .units = 0,
               .chunks = 0,
-              .mask_elems = 0};
+              .mask_elems = 0,
+              .in_pairs = suits_pairs(request.operands[0])};
   if (a.spec.mask >= 0) {
     const Shape& mask = request.operands[static_cast<size_t>(a.spec.mask)].shape;
     a.mask_strides = mask_strides_of(mask);
@@ -359,7 +296,7 @@ Kernel prepare_attention(const KernelRequest& request) {
   a.blocks = ceil_div(a.tokens, a.block_rows);
   if (a.spec.p > 0) check_weights_mask(request.op, Shape{a.batch, a.heads, a.tokens, a.keys}, a.spec.layer);
   const int64_t heads = a.batch * a.groups;
-  if (a.spec.grad < 0) {
+  if (!a.is_gradient()) {
     a.units = a.batch * a.heads * a.blocks;
   } else {
     const int64_t blocks = std::max<int64_t>(a.copies() * a.blocks, 1);
@@ -368,12 +305,17 @@ Kernel prepare_attention(const KernelRequest& request) {
   }
   if (a.width == 0) a.units = 0;
   const double pairs = static_cast<double>(a.batch * a.heads * a.tokens) * static_cast<double>(a.keys);
-  const double products = a.spec.grad < 0 ? 2 : 5, row_ns = a.spec.p > 0 ? 2 : 1;
+  const double products = a.is_gradient() ? 5 : 2, row_ns = a.spec.p > 0 ? 2 : 1;
   const double slow = a.dtype == DType::kF64 ? 4 : 1;
   a.chunks = chunk_count(slow * pairs * (2 * products * static_cast<double>(a.width) / kFlopsPerNs + row_ns), a.units);
-  const size_t scratch =
-      a.dtype == DType::kF64 ? AttentionShared<double>(a, nullptr).bytes : AttentionShared<float>(a, nullptr).bytes;
-  return make_kernel<run_attention>(fmt::format("{}.{}", name_of(request.op), name_of(a.dtype)), a, scratch);
+  std::string name = fmt::format("{}.{}{}", name_of(request.op), name_of(a.dtype), a.in_pairs ? ".pairs" : "");
+  const auto kernel_of = [&]<class Products>(std::type_identity<Products>) {
+    using Used = AttentionKernel<Products>;
+    return make_kernel<Used::run>(std::move(name), a, Used::scratch_bytes(a));
+  };
+  if (a.in_pairs) return kernel_of(std::type_identity<PairProducts>{});
+  if (a.dtype == DType::kF64) return kernel_of(std::type_identity<WideProducts<double>>{});
+  return kernel_of(std::type_identity<WideProducts<float>>{});
 }
 
 }  // namespace

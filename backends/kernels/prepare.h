@@ -53,10 +53,12 @@ class ScratchRoom {
   size_t size_ = 0;
 };
 
-// The loops of products of T, which is float or double.
+// The loops of products of T: float, double, or Bf16Pair if there are pair_loops().
 template <class T>
 const MatmulLoops<T>& matmul_loops() {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, Bf16Pair>)
+    return pair_loops()->products;
+  else if constexpr (std::is_same_v<T, float>)
     return loops().matmul_f32;
   else
     return loops().matmul_f64;
@@ -71,8 +73,8 @@ struct MatrixView {
 // c (rows, cols) = a (rows, inner) b (inner, cols), or is added to c, whose rows are contiguous. `panels`: room for
 // MatmulLoops::panel_elems.
 template <class T>
-void multiply_views(const MatrixView<T>& c, const MatrixView<const T>& a, const MatrixView<const T>& b, int64_t rows,
-                    int64_t cols, int64_t inner, T* panels, bool add) {
+void multiply_views(const MatrixView<SumOf<T>>& c, const MatrixView<const T>& a, const MatrixView<const T>& b,
+                    int64_t rows, int64_t cols, int64_t inner, T* panels, bool add) {
   if constexpr (std::is_same_v<T, float>) {
     const bool by_rows = b.col_stride == 1;
     if (rows == 1 && !add && a.col_stride == 1 && (by_rows || b.row_stride == 1)) {  // the same bits, without panels

@@ -92,9 +92,12 @@ const CpuFeatures& cpu_features() {
   return kFeatures;
 }
 
+bool has_fast_bf16_dot(const CpuFeatures& cpu) {
+  return cpu.vendor == "AuthenticAMD" && cpu.avx512_bf16;
+}
+
 Bf16Products bf16_products(const CpuFeatures& cpu) {
-  const bool fast_dot = cpu.vendor == "AuthenticAMD" && cpu.avx512_bf16;
-  return fast_dot || cpu.amx_bf16 ? Bf16Products::kNative : Bf16Products::kEmulated;
+  return has_fast_bf16_dot(cpu) || cpu.amx_bf16 ? Bf16Products::kNative : Bf16Products::kEmulated;
 }
 
 }  // namespace runner::backends

@@ -28,5 +28,7 @@ enum class Bf16Products {
 // Chosen by vendor and features, never by measurement, so that results are reproducible. bf16 dot products run at twice
 // the f32 rate on AMD Zen 4 and later and on Intel with AMX, and at half of it on Intel with AVX512-BF16 only.
 Bf16Products bf16_products(const CpuFeatures& cpu);
+// Whether vector instructions of bf16 run at twice the f32 rate.
+bool has_fast_bf16_dot(const CpuFeatures& cpu);
 
 }  // namespace runner::backends

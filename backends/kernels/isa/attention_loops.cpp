@@ -19,10 +19,13 @@ RUNNER_INLINE T exp_of(T x) {
 
 // The sum of the exponentials of a row of n ≥ 1 scores; 0 if the row sees no key.
 template <class T>
-RUNNER_INLINE double exponentials_of_row(T* x, const T* mask, int64_t n) {
+RUNNER_INLINE double exponentials_of_row(T* x, T scale, const T* mask, int64_t n) {
   if (mask != nullptr) {
     RUNNER_VECTOR_LOOP
-    for (int64_t i = 0; i < n; ++i) x[i] += mask[i];
+    for (int64_t i = 0; i < n; ++i) x[i] = x[i] * scale + mask[i];
+  } else if (scale != 1) {
+    RUNNER_VECTOR_LOOP
+    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
   }
   const T top = lanes::extremum<true>(x, n);
   if (top == -std::numeric_limits<T>::infinity()) {
@@ -40,7 +43,7 @@ void exponentials(const AttentionRows<T>& rows, T* factors) {
     T* x = rows.scores + r * rows.stride;
     const int64_t n = rows.seen[r];
     const T* mask = rows.mask == nullptr ? nullptr : rows.mask + r * rows.mask_stride;
-    const double sum = n > 0 ? exponentials_of_row(x, mask, n) : 0;
+    const double sum = n > 0 ? exponentials_of_row(x, rows.scale, mask, n) : 0;
     factors[r] = sum == 0 ? T{0} : static_cast<T>(1.0 / sum);
     for (int64_t i = n; i < rows.keys; ++i) x[i] = T{0};
   }

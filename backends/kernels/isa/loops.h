@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "backends/ir/label_rank.h"
 #include "backends/ir/op.h"
@@ -125,6 +126,7 @@ struct RowLoops {
 template <class T>
 struct AttentionRows {
   T* scores;  // (rows, keys), rows `stride` apart
+  T scale;    // of the scores
   int64_t stride, rows, keys;
   const int64_t* seen;  // (rows): the row sees the first `seen` keys
   const T* mask;        // added to the scores, rows `mask_stride` apart; null: none
@@ -141,8 +143,8 @@ struct AttentionRowGradient {
 };
 template <class T>
 struct AttentionLoops {
-  // Replaces scores by exp(score − maximum of the row), 0 for keys that the row does not see. factors: (rows), 1 / Σ of
-  // them; 0 for a row that sees no key.
+  // Replaces scores by exp(scale · score + mask − maximum of the row), 0 for keys that the row does not see. factors:
+  // (rows), 1 / Σ of them; 0 for a row that sees no key.
   void (*exponentials)(const AttentionRows<T>& rows, T* factors);
   void (*gradient)(const AttentionRowGradient<T>& row);
   void (*drop)(T* weights, const float* dropout, int64_t n);  // weights · dropout
@@ -178,10 +180,17 @@ struct ChannelLoops {
   void (*add_products)(double* sums, const T* a, const T* x, const T* means, int64_t rows, int64_t cols);
 };
 
-// C = A B for a block of C. Strides are in elements; rows of C are contiguous.
+// Two bf16 that are next to each other on the inner axis of a product, the first in the low half.
+using Bf16Pair = uint32_t;
+
+// The type of the sums of products of T.
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, Bf16Pair>, float, T>;
+
+// C = A B for a block of C. Strides and the inner axis are in elements T; rows of C are contiguous.
 template <class T>
 struct MatmulBlock {
-  T* c;
+  SumOf<T>* c;
   const T* a;
   const T* b;
   T* panels;  // room for MatmulLoops::panel_elems
@@ -193,6 +202,13 @@ template <class T>
 struct MatmulLoops {
   int64_t (*panel_elems)(int64_t cols, int64_t inner);
   void (*multiply)(const MatmulBlock<T>& block);
+};
+
+// Products of bf16, of two elements per instruction.
+struct PairLoops {
+  const MatmulLoops<Bf16Pair>& products;
+  // out[i] = (first[i], second[i]); second: null for zeros.
+  void (*interleave)(Bf16Pair* out, const uint16_t* first, const uint16_t* second, int64_t n);
 };
 
 // y = x B for the columns of a block. B has rows of `stride` elements.
@@ -257,6 +273,8 @@ Isa isa_in_use();
 // Loops of one set; null if the CPU or the build lacks it.
 const Loops* loops_of(Isa isa);
 std::string_view name_of(Isa isa);
+// Null unless this CPU computes them faster than products of f32, with instructions that RUNNER_ISA allows.
+const PairLoops* pair_loops();
 // For tests: makes kernels that are prepared from now on use this set.
 void use_isa(Isa isa);
 

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "backends/kernels/isa/loops.h"
+#include "backends/runtime/cpu_features.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {
@@ -30,6 +31,9 @@ RUNNER_DECLARE_ISA(baseline)
 #if defined(__x86_64__)
 RUNNER_DECLARE_ISA(avx2)
 RUNNER_DECLARE_ISA(avx512)
+namespace avx512_bf16 {
+const PairLoops& pair_loops();
+}
 #endif
 
 namespace {
@@ -93,6 +97,13 @@ Isa isa_in_use() {
 void use_isa(Isa isa) {
   RUN_ASSERT(supported(isa));
   current().store(isa, std::memory_order_relaxed);
+}
+
+const PairLoops* pair_loops() {
+#if defined(__x86_64__)
+  if (isa_in_use() == Isa::kAvx512 && has_fast_bf16_dot(cpu_features())) return &avx512_bf16::pair_loops();
+#endif
+  return nullptr;
 }
 
 std::string_view name_of(Isa isa) {
