@@ -1,5 +1,6 @@
 #include "backends/runtime/worker_pool.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
@@ -21,35 +22,67 @@ constexpr int kSpinsPerRest = 2048;
 
 }  // namespace
 
-// A job is published by storing `claim` = (generation, chunks left). A thread claims a chunk by decrementing the lower
-// half with a compare-exchange, which succeeds only while the job it read is open. The fields of a job are written only
-// when no chunk of the previous job is left, so a thread that wakes late can never run an old or half-written job.
+// Each thread has a share of the chunks, in their order: with the same number of threads, the same part of a tensor is
+// mostly in the cache of the same core. A thread without chunks takes those of the next one.
+//
+// A job is published by storing each share's `claim` = (generation, chunks left). A thread claims a chunk by
+// decrementing the lower half with a compare-exchange, which succeeds only while the job it read is open. The fields of
+// a job are written only when no chunk of the previous job is left, so a thread that wakes late can never run an old or
+// half-written job.
 struct WorkerPool::Shared {
   static constexpr uint64_t kLeft = std::numeric_limits<uint32_t>::max();
 
-  alignas(128) std::atomic<uint64_t> claim{0};
-  std::atomic<Call> call{nullptr};
+  struct alignas(128) Share {
+    std::atomic<uint64_t> claim{0};
+    std::atomic<int64_t> end{0};  // of its chunks
+  };
+
+  explicit Shared(int threads) : shares(static_cast<size_t>(threads)) {}
+
+  std::vector<Share> shares;  // by thread
+  alignas(128) std::atomic<Call> call{nullptr};
   std::atomic<const void*> body{nullptr};
-  std::atomic<int64_t> chunks{0};
 
   alignas(128) std::atomic<int64_t> pending{0};  // chunks not finished
   std::atomic<bool> failed{false};               // the first thread to set it owns `error`
   std::exception_ptr error;
 
-  alignas(128) EventCount changed;  // notified after `claim` or `stop` has been set
+  alignas(128) EventCount changed;  // notified after a claim or `stop` has been set
   std::atomic<bool> stop{false};
 
-  bool has_work() const { return (claim.load() & kLeft) != 0; }
+  bool has_work() const {
+    return std::any_of(shares.begin(), shares.end(), [](const Share& share) { return (share.claim & kLeft) != 0; });
+  }
 
-  // Runs one chunk of the current job. Returns false if there is none.
-  bool run_one() {
-    uint64_t ticket = claim.load(std::memory_order_acquire);
+  void publish(int64_t count) {
+    const auto threads = static_cast<int64_t>(shares.size());
+    int64_t begin = 0;
+    for (int64_t thread = 0; thread < threads; ++thread) {
+      Share& share = shares[static_cast<size_t>(thread)];
+      const int64_t end = count * (thread + 1) / threads;
+      const uint64_t generation = (share.claim.load(std::memory_order_relaxed) >> 32) + 1;
+      share.end.store(end, std::memory_order_relaxed);
+      share.claim.store(generation << 32 | static_cast<uint64_t>(end - begin));
+      begin = end;
+    }
+    changed.notify_all();
+  }
+
+  // Runs one chunk of the current job, of the share of `thread` if it has one. Returns false if there is none.
+  bool run_one(size_t thread) {
+    for (size_t i = 0; i < shares.size(); ++i)
+      if (run_one(shares[(thread + i) % shares.size()])) return true;
+    return false;
+  }
+
+  bool run_one(Share& share) {
+    uint64_t ticket = share.claim.load(std::memory_order_acquire);
     while ((ticket & kLeft) != 0) {
       const Call job_call = call.load(std::memory_order_relaxed);
       const void* job_body = body.load(std::memory_order_relaxed);
-      const int64_t job_chunks = chunks.load(std::memory_order_relaxed);
-      if (!claim.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
-      run_chunk(job_call, job_body, job_chunks - static_cast<int64_t>(ticket & kLeft));
+      const int64_t end = share.end.load(std::memory_order_relaxed);
+      if (!share.claim.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+      run_chunk(job_call, job_body, end - static_cast<int64_t>(ticket & kLeft));
       return true;
     }
     return false;
@@ -72,11 +105,11 @@ struct WorkerPool::Shared {
     if (!has_work() && !stop.load()) changed.wait(before);
   }
 
-  void work() {
+  void work(size_t thread) {
     auto last_work = Clock::now();
     for (int spins = 0; !stop.load(std::memory_order_relaxed); ++spins) {
-      if (run_one()) {
-        while (run_one()) continue;
+      if (run_one(thread)) {
+        while (run_one(thread)) continue;
         spins = 0;
         last_work = Clock::now();
         continue;
@@ -94,11 +127,12 @@ struct WorkerPool::Shared {
   }
 };
 
-WorkerPool::WorkerPool(int threads) : shared_(std::make_unique<Shared>()) {
+WorkerPool::WorkerPool(int threads) : shared_(std::make_unique<Shared>(threads)) {
   RUN_ASSERT(threads >= 1);
   workers_.reserve(static_cast<size_t>(threads - 1));
   try {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([shared = shared_.get()] { shared->work(); });
+    for (int i = 1; i < threads; ++i)
+      workers_.emplace_back([shared = shared_.get(), i] { shared->work(static_cast<size_t>(i)); });
   } catch (...) {
     join();
     throw;
@@ -121,13 +155,10 @@ void WorkerPool::run(int64_t chunks, Call call, const void* body) {
   RUN_ASSERT(shared.pending.load(std::memory_order_acquire) == 0);  // not from inside a chunk
   shared.call.store(call, std::memory_order_relaxed);
   shared.body.store(body, std::memory_order_relaxed);
-  shared.chunks.store(chunks, std::memory_order_relaxed);
   shared.failed.store(false, std::memory_order_relaxed);
   shared.pending.store(chunks, std::memory_order_relaxed);
-  const uint64_t generation = (shared.claim.load(std::memory_order_relaxed) >> 32) + 1;
-  shared.claim.store(generation << 32 | static_cast<uint64_t>(chunks));
-  shared.changed.notify_all();
-  while (shared.run_one()) continue;
+  shared.publish(chunks);
+  while (shared.run_one(size_t{0})) continue;
   for (int spins = 0; shared.pending.load(std::memory_order_acquire) != 0; ++spins) {
     spin_pause();
     if (spins % kSpinsPerRest == kSpinsPerRest - 1) std::this_thread::yield();

@@ -1,8 +1,8 @@
 // The thread pool that kernels run on.
 //
 // Work is split into chunks whose number and bounds depend only on shapes. Threads, including the caller, claim chunks,
-// so the number of threads never changes the result. An idle worker spins for a short time, then sleeps. After a chunk
-// throws, no more chunks run; the first exception is rethrown on the caller.
+// each first those of its share, so the number of threads never changes the result. An idle worker spins for a short
+// time, then sleeps. After a chunk throws, no more chunks run; the first exception is rethrown on the caller.
 //
 // Thread safety: parallel_for may be called by one thread at a time and not from inside a chunk.
 #pragma once
