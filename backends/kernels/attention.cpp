@@ -247,9 +247,11 @@ struct AttentionKernel {
 
 // Rows of a block: their scores fit the L2 cache, in whole tiles of products, and all blocks have about the same size.
 // Causal attention has at least two blocks, because a block sees no keys after its last row.
-int64_t block_rows_of(int64_t tokens, int64_t keys, bool causal) {
-  constexpr int64_t kTileRows = 12, kLeast = 2 * kTileRows, kMost = 10 * kTileRows, kScores = 64 << 10;
-  const int64_t most = std::clamp(kScores / std::max<int64_t>(keys, 1), kLeast, kMost);
+// PairProducts pack the keys once for all blocks of a head, so that their blocks may be smaller.
+int64_t block_rows_of(int64_t tokens, int64_t keys, bool causal, bool in_pairs) {
+  constexpr int64_t kTileRows = 12, kLeast = 2 * kTileRows, kScores = 64 << 10;
+  const int64_t limit = (in_pairs ? 3 : 10) * kTileRows;
+  const int64_t most = std::clamp(kScores / std::max<int64_t>(keys, 1), kLeast, limit);
   const int64_t blocks = std::max<int64_t>(ceil_div(tokens, most), causal && tokens >= 2 * kLeast ? 2 : 1);
   return std::max<int64_t>(std::min(round_up(ceil_div(tokens, blocks), kTileRows), tokens), 1);
 }
@@ -281,13 +283,14 @@ Kernel prepare_attention(const KernelRequest& request) {
               .keys = k[2],
               .width = q[3],
               .mask_strides = {},
-              .block_rows = block_rows_of(q[2], k[2], request.attrs[0] != 0),
+              .block_rows = 0,
               .blocks = 0,
               .parts = 1,
               .units = 0,
               .chunks = 0,
               .mask_elems = 0,
               .in_pairs = suits_pairs(request.operands[0])};
+  a.block_rows = block_rows_of(a.tokens, a.keys, a.spec.causal, a.in_pairs);
   if (a.spec.mask >= 0) {
     const Shape& mask = request.operands[static_cast<size_t>(a.spec.mask)].shape;
     a.mask_strides = mask_strides_of(mask);

@@ -36,7 +36,7 @@ struct Attention {
   int64_t k_elems() const { return batch * groups * keys * width; }
   int64_t head_elems() const { return keys * width; }
   // Rows of scores are not a power of two apart, so that a column of them does not compete for one set of the cache.
-  int64_t stride() const { return round_up<int64_t>(keys, 16) + 16; }
+  int64_t stride() const { return round_up<int64_t>(keys, 32) + 16; }
   // Whether a part adds to the gradients in the result itself.
   bool adds_in_place() const { return parts == 1 && is_native(); }
   uint64_t threshold() const { return dropout_threshold(spec.p); }
@@ -133,8 +133,10 @@ class PairProducts {
   PairProducts(const Attention& a, ScratchRoom& room) : a_(a), half_width_(a.width / 2) {
     const int64_t keys = pairs(a.keys), rows = pairs(a.block_rows), backward = a.is_gradient() ? 1 : 0;
     const auto panel_elems = matmul_loops<Bf16Pair>().panel_elems;
-    panels_ = room.take<Bf16Pair>(
-        std::max({panel_elems(a.keys, half_width_), panel_elems(a.width, keys), panel_elems(a.width, rows)}));
+    panels_ = room.take<Bf16Pair>(std::max(panel_elems(a.width, keys), panel_elems(a.width, rows)));
+    const int64_t packed = matmul_loops<Bf16Pair>().packed_elems(a.keys, half_width_);
+    packed_k_ = room.take<Bf16Pair>(packed);
+    packed_v_ = room.take<Bf16Pair>(backward * packed);
     by_keys_ = room.take<Bf16Pair>(keys * a.width);
     rounded_ = room.take<uint16_t>(a.block_rows * a.stride());
     scores_by_rows_ = room.take<Bf16Pair>(backward * rows * a.stride());
@@ -145,9 +147,11 @@ class PairProducts {
   float scale_of_scores() const { return static_cast<float>(a_.spec.scale); }
 
   void load_head(const KernelArguments& arguments, int64_t head) {
-    k_ = operand<uint16_t>(arguments, 1) + head * a_.head_elems();
-    v_ = operand<uint16_t>(arguments, 2) + head * a_.head_elems();
-    interleave(by_keys_, a_.is_gradient() ? k_ : v_, a_.width, a_.keys, a_.width);
+    const uint16_t* const k = operand<uint16_t>(arguments, 1) + head * a_.head_elems();
+    const uint16_t* const v = operand<uint16_t>(arguments, 2) + head * a_.head_elems();
+    pack_widths(packed_k_, k);
+    if (a_.is_gradient()) pack_widths(packed_v_, v);
+    interleave(by_keys_, a_.is_gradient() ? k : v, a_.width, a_.keys, a_.width);
   }
   void load_rows(const KernelArguments& arguments, int64_t first, int64_t rows) {
     q_ = operand<uint16_t>(arguments, 0) + first;
@@ -157,24 +161,19 @@ class PairProducts {
     interleave(grad_by_rows_, grad_, a_.width, rows, a_.width);
   }
 
-  void scores(float* scores, int64_t rows, int64_t keys) const { multiply_widths(scores, q_, k_, rows, keys); }
+  void scores(float* scores, int64_t rows, int64_t keys) const { multiply_widths(scores, q_, packed_k_, rows, keys); }
   void values(float* out, const float* weights, int64_t rows, int64_t keys) const {
-    for (int64_t r = 0; r < rows; ++r) round_row(weights, r, keys);
+    round_rows(weights, 1, rows, keys);
     multiply_keys(out, rows, keys);
   }
   void weight_gradients(float* grads, int64_t rows, int64_t keys) const {
-    multiply_widths(grads, grad_, v_, rows, keys);
+    multiply_widths(grads, grad_, packed_v_, rows, keys);
   }
-  // Overwrites `grads`.
-  void add_gradients(float* dq, float* dk, float* dv, const float* weights, float* grads, int64_t rows,
+  void add_gradients(float* dq, float* dk, float* dv, const float* weights, const float* grads, int64_t rows,
                      int64_t keys) const {
-    for (int64_t r = 0; r < rows; ++r) round_row(weights, r, keys);
+    round_rows(weights, 1, rows, keys);
     add_over_rows(dv, grad_by_rows_, rows, keys);
-    for (int64_t r = 0; r < rows; ++r) {
-      float* const row = grads + r * a_.stride();
-      attention_loops<float>().scale(row, row, static_cast<float>(a_.spec.scale), keys);
-      round_row(grads, r, keys);
-    }
+    round_rows(grads, static_cast<float>(a_.spec.scale), rows, keys);
     add_over_rows(dk, q_by_rows_, rows, keys);
     multiply_keys(dq, rows, keys);
   }
@@ -193,16 +192,34 @@ class PairProducts {
                                cols);
   }
 
-  // Rounds row r of x to rounded_, and ends it with a zero if its last pair has one element only.
-  void round_row(const float* x, int64_t r, int64_t keys) const {
-    uint16_t* const row = rounded_ + r * a_.stride();
-    store_elements(reinterpret_cast<std::byte*>(row), DType::kBf16, 0, x + r * a_.stride(), keys);
-    row[keys] = 0;  // stride() is larger than the number of keys
+  // Rounds rows of x, times a scale, to rounded_. Ends each with a zero if its last pair has one element only.
+  void round_rows(const float* x, float scale, int64_t rows, int64_t keys) const {
+    for (int64_t r = 0; r < rows; ++r) {
+      uint16_t* const row = rounded_ + r * a_.stride();
+      pair_loops()->round(row, x + r * a_.stride(), scale, keys);
+      row[keys] = 0;  // stride() is larger than the number of keys
+    }
   }
 
+  // Packs the rows of a head as columns.
+  void pack_widths(Bf16Pair* packed, const uint16_t* x) const {
+    matmul_loops<Bf16Pair>().pack(packed, as_pairs(x), a_.keys, half_width_, 1, half_width_);
+  }
   // c (rows, keys) = x yᵀ, over the width
-  void multiply_widths(float* c, const uint16_t* x, const uint16_t* y, int64_t rows, int64_t keys) const {
-    multiply({c, a_.stride()}, {as_pairs(x), half_width_, 1}, {as_pairs(y), 1, half_width_}, rows, keys, half_width_);
+  void multiply_widths(float* c, const uint16_t* x, Bf16Pair* packed_y, int64_t rows, int64_t keys) const {
+    matmul_loops<Bf16Pair>().multiply({.c = c,
+                                       .a = as_pairs(x),
+                                       .b = nullptr,
+                                       .panels = packed_y,
+                                       .c_stride = a_.stride(),
+                                       .a_row_stride = half_width_,
+                                       .a_k_stride = 1,
+                                       .b_k_stride = 0,
+                                       .b_col_stride = 0,
+                                       .rows = rows,
+                                       .cols = keys,
+                                       .inner = half_width_,
+                                       .packed = true});
   }
   // c (rows, width) = rounded_ · the operand in by_keys_
   void multiply_keys(float* c, int64_t rows, int64_t keys) const {
@@ -222,10 +239,11 @@ class PairProducts {
   const Attention& a_;
   const int64_t half_width_;
   Bf16Pair* panels_;
+  Bf16Pair *packed_k_, *packed_v_;
   Bf16Pair* by_keys_;                                      // pairs of keys of v, or of k for a gradient
   uint16_t* rounded_;                                      // weights, or gradients of scores
   Bf16Pair *scores_by_rows_, *q_by_rows_, *grad_by_rows_;  // pairs of rows
-  const uint16_t *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *grad_ = nullptr;
+  const uint16_t *q_ = nullptr, *grad_ = nullptr;
 };
 
 }  // namespace runner::backends

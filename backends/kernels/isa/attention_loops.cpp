@@ -17,24 +17,36 @@ RUNNER_INLINE T exp_of(T x) {
   return scalar_ops::Scalar<Op::kExp>::apply(x);
 }
 
-// The sum of the exponentials of a row of n ≥ 1 scores; 0 if the row sees no key.
+RUNNER_INLINE int64_t whole_lanes(int64_t n) {
+  return (n + lanes::kLanes - 1) / lanes::kLanes * lanes::kLanes;
+}
+
+template <class T>
+RUNNER_INLINE void fill(T* x, int64_t first, int64_t end, T value) {
+  for (int64_t i = first; i < end; ++i) x[i] = value;
+}
+
+// The sum of the exponentials of a row of n ≥ 1 scores; 0 if the row sees no key. Uses x up to whole lanes, so that no
+// element is left over.
 template <class T>
 RUNNER_INLINE double exponentials_of_row(T* x, T scale, const T* mask, int64_t n) {
-  if (mask != nullptr) {
+  constexpr T kHidden = -std::numeric_limits<T>::infinity();
+  if (mask != nullptr || !(scale > 0)) {  // the largest score need not be that of the largest product
     RUNNER_VECTOR_LOOP
-    for (int64_t i = 0; i < n; ++i) x[i] = x[i] * scale + mask[i];
-  } else if (scale != 1) {
-    RUNNER_VECTOR_LOOP
-    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+    for (int64_t i = 0; i < n; ++i) x[i] = x[i] * scale + (mask != nullptr ? mask[i] : T{0});
+    scale = 1;
   }
-  const T top = lanes::extremum<true>(x, n);
-  if (top == -std::numeric_limits<T>::infinity()) {
-    for (int64_t i = 0; i < n; ++i) x[i] = T{0};
+  const int64_t padded = whole_lanes(n);
+  fill(x, n, padded, kHidden);
+  const T top = lanes::extremum<true>(x, padded) * scale;
+  if (top == kHidden) {
+    fill(x, 0, padded, T{0});
     return 0;
   }
   RUNNER_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) x[i] = exp_of(x[i] - top);
-  return lanes::sum(x, n);
+  for (int64_t i = 0; i < padded; ++i) x[i] = exp_of(x[i] * scale - top);
+  fill(x, n, padded, T{0});
+  return lanes::sum(x, padded);
 }
 
 template <class T>
@@ -45,7 +57,7 @@ void exponentials(const AttentionRows<T>& rows, T* factors) {
     const T* mask = rows.mask == nullptr ? nullptr : rows.mask + r * rows.mask_stride;
     const double sum = n > 0 ? exponentials_of_row(x, rows.scale, mask, n) : 0;
     factors[r] = sum == 0 ? T{0} : static_cast<T>(1.0 / sum);
-    for (int64_t i = n; i < rows.keys; ++i) x[i] = T{0};
+    fill(x, n, rows.keys, T{0});
   }
 }
 
@@ -70,12 +82,14 @@ void gradient(const AttentionRowGradient<T>& row) {
   T *const w = row.weights, *const d = row.grads;
   const float* const dropout = row.dropout;
   const T factor = row.factor;
+  const int64_t padded = whole_lanes(row.keys);
+  fill(d, row.keys, padded, T{0});
   RUNNER_VECTOR_LOOP
-  for (int64_t i = 0; i < row.keys; ++i) w[i] *= factor;
-  if (dropout == nullptr) return softmax_gradient(w, d, row.keys);
+  for (int64_t i = 0; i < padded; ++i) w[i] *= factor;
+  if (dropout == nullptr) return softmax_gradient(w, d, padded);
   RUNNER_VECTOR_LOOP
   for (int64_t i = 0; i < row.keys; ++i) d[i] *= static_cast<T>(dropout[i]);
-  softmax_gradient(w, d, row.keys);
+  softmax_gradient(w, d, padded);
   RUNNER_VECTOR_LOOP
   for (int64_t i = 0; i < row.keys; ++i) w[i] *= static_cast<T>(dropout[i]);
 }

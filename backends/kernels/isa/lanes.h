@@ -78,8 +78,9 @@ RUNNER_INLINE T extremum(const T* x, int64_t n) {
     std::memcpy(lane, x, sizeof lane);
     for (int64_t i = kLanes; i + kLanes <= n; i += kLanes)
       for (int64_t l = 0; l < kLanes; ++l) lane[l] = better(x[i + l], lane[l]) ? x[i + l] : lane[l];
+    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+      for (int64_t l = 0; l < half; ++l) lane[l] = better(lane[l + half], lane[l]) ? lane[l + half] : lane[l];
     best = lane[0];
-    for (int64_t l = 1; l < kLanes; ++l) best = better(lane[l], best) ? lane[l] : best;
   }
   for (int64_t i = n >= kLanes ? n / kLanes * kLanes : 1; i < n; ++i) best = better(x[i], best) ? x[i] : best;
   return best;

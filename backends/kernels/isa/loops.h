@@ -122,7 +122,7 @@ struct RowLoops {
   void (*label_rank)(const T* x, const int64_t* labels, LabelRank* out, int64_t rows, int64_t cols);  // cols: [1, 2³¹)
 };
 
-// Rows of attention scores.
+// Rows of attention scores. Rows have room for whole groups of 32 elements; loops may change what is after `keys`.
 template <class T>
 struct AttentionRows {
   T* scores;  // (rows, keys), rows `stride` apart
@@ -135,7 +135,7 @@ struct AttentionRows {
 // One row of the gradient of softmax and dropout.
 template <class T>
 struct AttentionRowGradient {
-  T* weights;            // (keys) exponentials -> weights after dropout
+  T* weights;            // (keys) exponentials, then zeros -> weights after dropout
   T* grads;              // (keys) gradient of the weights after dropout -> of the scores
   const float* dropout;  // (keys) mask, or null
   T factor;              // 1 / Σ exponentials
@@ -193,14 +193,18 @@ struct MatmulBlock {
   SumOf<T>* c;
   const T* a;
   const T* b;
-  T* panels;  // room for MatmulLoops::panel_elems
+  T* panels;  // room for MatmulLoops::panel_elems, or B as MatmulLoops::pack() has packed it
   int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
   int64_t rows, cols, inner;
   bool add = false;  // adds to the contents of C
+  bool packed = false;
 };
 template <class T>
 struct MatmulLoops {
   int64_t (*panel_elems)(int64_t cols, int64_t inner);
+  // Packs B for several products with all its columns, or the first ones.
+  int64_t (*packed_elems)(int64_t cols, int64_t inner);
+  void (*pack)(T* packed, const T* b, int64_t cols, int64_t inner, int64_t k_stride, int64_t col_stride);
   void (*multiply)(const MatmulBlock<T>& block);
 };
 
@@ -209,6 +213,8 @@ struct PairLoops {
   const MatmulLoops<Bf16Pair>& products;
   // out[i] = (first[i], second[i]); second: null for zeros.
   void (*interleave)(Bf16Pair* out, const uint16_t* first, const uint16_t* second, int64_t n);
+  // out[i] = scale · x[i], rounded to nearest, ties to even. Subnormal results become zero.
+  void (*round)(uint16_t* out, const float* x, float scale, int64_t n);
 };
 
 // y = x B for the columns of a block. B has rows of `stride` elements.

@@ -101,7 +101,8 @@ void use_isa(Isa isa) {
 
 const PairLoops* pair_loops() {
 #if defined(__x86_64__)
-  if (isa_in_use() == Isa::kAvx512 && has_fast_bf16_dot(cpu_features())) return &avx512_bf16::pair_loops();
+  static const bool is_fast = has_fast_bf16_dot(cpu_features());
+  if (is_fast && isa_in_use() == Isa::kAvx512) return &avx512_bf16::pair_loops();
 #endif
   return nullptr;
 }

@@ -197,13 +197,37 @@ int prepare_panels(const MatmulBlock<T>& m, const T* b, int64_t cols, int64_t in
   return count;
 }
 
+// All panels of B one after the other, each with the whole inner axis.
+template <class T>
+void pack(T* packed, const T* b, int64_t cols, int64_t inner, int64_t k_stride, int64_t col_stride) {
+  for (int64_t j = 0; j < cols; j += kPanelCols<T>)
+    pack_panel(packed + j * inner, kPanelCols<T>, b + j * col_stride, inner, smaller(kPanelCols<T>, cols - j), k_stride,
+               col_stride);
+}
+template <class T>
+int64_t packed_elems(int64_t cols, int64_t inner) {
+  return round_up(cols, kPanelCols<T>) * inner;
+}
+
+template <class T>
+int packed_panels(const MatmulBlock<T>& m, int64_t first_col, int64_t cols, int64_t k,
+                  Panel<T> (&panels)[kBlockPanels]) {
+  int count = 0;
+  for (int64_t j = 0; j < cols; j += kPanelCols<T>, ++count) {
+    const int64_t n = smaller(kPanelCols<T>, cols - j);
+    panels[count] = {m.panels + (first_col + j) * m.inner + k * kPanelCols<T>, kPanelCols<T>, n, n > kWidth<T> ? 2 : 1};
+  }
+  return count;
+}
+
 template <class T>
 void multiply(const MatmulBlock<T>& m) {
   for (int64_t j = 0; j < m.cols; j += kBlockCols<T>)
     for (int64_t k = 0; k < m.inner; k += kBlockInner) {
       const int64_t cols = smaller(kBlockCols<T>, m.cols - j), inner = smaller(kBlockInner, m.inner - k);
       Panel<T> panels[kBlockPanels];
-      const int count = prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
+      const int count = m.packed ? packed_panels(m, j, cols, k, panels)
+                                 : prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
       for (int64_t i = 0; i < m.rows; i += kTileRows) {
         const int64_t rows = smaller(kTileRows, m.rows - i);
         const T* a = m.a + i * m.a_row_stride + k * m.a_k_stride;
@@ -223,7 +247,7 @@ int64_t panel_elems(int64_t cols, int64_t inner) {
 }
 
 template <class T>
-constexpr MatmulLoops<T> kMatmulTable = {panel_elems<T>, multiply<T>};
+constexpr MatmulLoops<T> kMatmulTable = {panel_elems<T>, packed_elems<T>, pack<T>, multiply<T>};
 
 }  // namespace
 

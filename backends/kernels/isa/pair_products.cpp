@@ -16,7 +16,17 @@ void interleave(Bf16Pair* out, const uint16_t* first, const uint16_t* second, in
   for (int64_t i = 0; i < n; ++i) out[i] = first[i] | static_cast<Bf16Pair>(second[i]) << 16;
 }
 
-constexpr PairLoops kTable = {kMatmulTable<Bf16Pair>, interleave};
+void round(uint16_t* out, const float* x, float scale, int64_t n) {
+  constexpr int64_t kWidth = 16;
+  const __m512 factor = _mm512_set1_ps(scale);
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const auto mask = static_cast<__mmask16>(n - i < kWidth ? (1u << (n - i)) - 1u : 0xffffu);
+    const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), factor));
+    _mm256_mask_storeu_epi16(out + i, mask, reinterpret_cast<__m256i>(rounded));
+  }
+}
+
+constexpr PairLoops kTable = {kMatmulTable<Bf16Pair>, interleave, round};
 
 }  // namespace
 
