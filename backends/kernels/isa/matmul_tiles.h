@@ -82,7 +82,7 @@ void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, i
     whole_n = n / kSide * kSide;
     for (int64_t k = 0; k < whole_k; k += kSide)
       for (int64_t j = 0; j < whole_n; j += kSide)
-        transpose_square(panel + k * width + j, width, b + j * col_stride + k, col_stride);
+        transpose_square<kSquare<T>>(panel + k * width + j, width, b + j * col_stride + k, col_stride);
   }
   for (int64_t k = 0; k < inner; ++k)
     for (int64_t j = k < whole_k ? whole_n : 0; j < n; ++j) panel[k * width + j] = b[k * k_stride + j * col_stride];

@@ -7,13 +7,24 @@ namespace runner::backends::RUNNER_ISA {
 
 namespace {
 
+template <int side, class T>
+RUNNER_INLINE void transpose_squares(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows,
+                                     int64_t cols) {
+  for (int64_t j = 0; j < cols; j += side)
+    for (int64_t i = 0; i < rows; i += side)
+      transpose_square<side>(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);
+}
+
 // rows and cols are multiples of kSquare.
 template <class T>
 RUNNER_INLINE void transpose_squares(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows,
                                      int64_t cols) {
-  for (int64_t j = 0; j < cols; j += kSquare<T>)
-    for (int64_t i = 0; i < rows; i += kSquare<T>)
-      transpose_square(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);
+  const int64_t wide_rows = rows / kWideSquare<T> * kWideSquare<T>, wide_cols = cols / kWideSquare<T> * kWideSquare<T>;
+  transpose_squares<kWideSquare<T>>(dst, dst_stride, src, src_stride, wide_rows, wide_cols);
+  transpose_squares<kSquare<T>>(dst + wide_rows, dst_stride, src + wide_rows * src_stride, src_stride, rows - wide_rows,
+                                wide_cols);
+  transpose_squares<kSquare<T>>(dst + wide_cols * dst_stride, dst_stride, src + wide_cols, src_stride, rows,
+                                cols - wide_cols);
 }
 
 // Rows a multiple of 4 KiB apart share a set of the L1 cache. So a block of a tall matrix reads whole lines of the
