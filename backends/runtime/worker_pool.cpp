@@ -70,14 +70,16 @@ struct WorkerPool::Shared {
 
   // Runs one chunk of the current job, of the share of `thread` if it has one. Returns false if there is none.
   bool run_one(size_t thread) {
+    const uint64_t generation = shares[thread].claim.load(std::memory_order_acquire) >> 32;
     for (size_t i = 0; i < shares.size(); ++i)
-      if (run_one(shares[(thread + i) % shares.size()])) return true;
+      if (run_one(shares[(thread + i) % shares.size()], generation)) return true;
     return false;
   }
 
-  bool run_one(Share& share) {
+  // A thread whose own share has not been published yet takes no other.
+  bool run_one(Share& share, uint64_t generation) {
     uint64_t ticket = share.claim.load(std::memory_order_acquire);
-    while ((ticket & kLeft) != 0) {
+    while ((ticket & kLeft) != 0 && ticket >> 32 == generation) {
       const Call job_call = call.load(std::memory_order_relaxed);
       const void* job_body = body.load(std::memory_order_relaxed);
       const int64_t end = share.end.load(std::memory_order_relaxed);

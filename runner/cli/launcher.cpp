@@ -135,6 +135,15 @@ void leave_launched(int exit_code) {
   connected.reset();
 }
 
+void end_with_launched(std::span<const std::string> words, int exit_code) noexcept {
+  try {
+    connect_to_launched(words);
+    leave_launched(exit_code);
+  } catch (const std::exception&) {
+    // Another error, after the one that has been reported.
+  }
+}
+
 void check_number_of_launched(int64_t num_processes) {
   RUN_CHECK(connected == nullptr || num_processes == connected->size(), ErrorKind::kUsage,
             "num_processes is {}, but the launcher has started {} processes, one for each rank; start {} processes, or "

@@ -43,10 +43,15 @@ report::ColorMode color_mode(std::string_view word) {
   return word == "never" ? report::ColorMode::kNever : report::ColorMode::kAuto;
 }
 
-// `call`: as far as it has been parsed. Of processes that a launcher has connected, rank 0 alone prints.
+// `call`: as far as it has been parsed.
+bool trains_in_all_processes(const CommandCall& call) {
+  return call.command == nullptr || call.command->trains_in_all_processes;
+}
+
+// Of processes that a launcher has connected, rank 0 alone prints.
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
-  const bool trains = call.command == nullptr || call.command->trains_in_all_processes;
-  if (trains && launched_ranks() == nullptr && is_silent_process()) return exit_code(error.kind());
+  if (trains_in_all_processes(call) && launched_ranks() == nullptr && is_silent_process())
+    return exit_code(error.kind());
   const std::string text = report::error_text(error, out.talk_color());
   out.colored_talk(call.options ? with_store_option(text, *call.options) : text);
   if (!json) return exit_code(error.kind());
@@ -79,12 +84,19 @@ void report_reading(const formats::ReadingProgress& progress) {
 int run_command(const std::vector<std::string>& words, report::Output& out) {
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   CommandCall call;
+  bool has_parsed = false;
+  const auto fail = [&](const Error& error) {
+    const int code = report_failure(error, call, json, out);
+    if (!has_parsed && trains_in_all_processes(call)) end_with_launched(words, code);
+    return code;
+  };
   try {
     check_stack_limit();
     parse(words, call);
     json = call.options->json;
     const report::ColorMode color = color_mode(call.options->color);
     out = report::Output(color);
+    has_parsed = true;
     if (!call.options->hosts.empty()) return run_on_hosts(call.options->hosts, words, out);
     if (call.command->trains_in_all_processes) connect_to_launched(words);
     // Open MPI gives its processes a terminal as standard output, even if that of mpirun is a file.
@@ -94,9 +106,9 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
       return follow_launched(*ranks);
     return call.command->action->run(*call.options, out);
   } catch (const Error& error) {
-    return report_failure(error, call, json, out);
+    return fail(error);
   } catch (const std::exception& error) {
-    return report_failure(error_of(error), call, json, out);
+    return fail(error_of(error));
   }
 }
 

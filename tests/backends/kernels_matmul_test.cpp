@@ -218,6 +218,93 @@ TEST(MatmulKernels, Bf16ChoiceDependsOnVendorAndFeatures) {
   EXPECT_EQ(bf16_products(zen3), Bf16Products::kEmulated);
 }
 
+// A value of bf16 in [−2, 2], and those that are hard to round.
+uint16_t bf16_value(int64_t i) {
+  return f32_to_bf16(static_cast<float>(std::sin(static_cast<double>(i) * 0.73) * 2));
+}
+
+// C = A B with pairs along the inner axis; A and B as rows of pairs or, transposed, as pairs of rows.
+TEST(PairLoops, ProductsAreThoseOfThePlainLoop) {
+  const PairLoops* const pairs = pair_loops();
+  if (pairs == nullptr) GTEST_SKIP() << "this CPU has no fast products of pairs";
+  for (const auto& [rows, cols, inner] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {12, 32, 5}, {25, 70, 300}, {13, 129, 37}}) {
+    std::vector<Bf16Pair> a(static_cast<size_t>(rows * inner)), b(static_cast<size_t>(cols * inner));
+    for (size_t i = 0; i < a.size(); ++i) a[i] = bf16_value(2 * i) | static_cast<Bf16Pair>(bf16_value(2 * i + 1)) << 16;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = bf16_value(3 * i) | static_cast<Bf16Pair>(bf16_value(5 * i)) << 16;
+    const auto product = [](Bf16Pair x, Bf16Pair y) {
+      const auto value = [](Bf16Pair pair, int half) {
+        return static_cast<double>(bf16_to_f32(static_cast<uint16_t>(pair >> 16 * half)));
+      };
+      return value(x, 0) * value(y, 0) + value(x, 1) * value(y, 1);
+    };
+    const auto at = [](int64_t i) { return static_cast<size_t>(i); };
+    std::vector<Bf16Pair> panels(at(pairs->products.panel_elems(cols, inner))),
+        packed(at(pairs->products.packed_elems(cols, inner)));
+    for (const bool by_columns : {false, true})
+      for (const bool is_packed : {false, true}) {
+        const int64_t k_stride = by_columns ? 1 : cols, col_stride = by_columns ? inner : 1;
+        pairs->products.pack(packed.data(), b.data(), cols, inner, k_stride, col_stride);
+        std::vector<float> c(at(rows * cols), 1);
+        pairs->products.multiply({.c = c.data(),
+                                  .a = a.data(),
+                                  .b = b.data(),
+                                  .panels = is_packed ? packed.data() : panels.data(),
+                                  .c_stride = cols,
+                                  .a_row_stride = inner,
+                                  .a_k_stride = 1,
+                                  .b_k_stride = k_stride,
+                                  .b_col_stride = col_stride,
+                                  .rows = rows,
+                                  .cols = cols,
+                                  .inner = inner,
+                                  .add = true,
+                                  .packed = is_packed});
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < cols; ++j) {
+            double want = 1, size = 1;
+            for (int64_t k = 0; k < inner; ++k) {
+              const double term = product(a[at(i * inner + k)], b[at(k * k_stride + j * col_stride)]);
+              want += term;
+              size += std::abs(term);
+            }
+            EXPECT_NEAR(c[at(i * cols + j)], want, size * 1e-6) << i << ", " << j;
+          }
+      }
+  }
+}
+
+TEST(PairLoops, RoundsToNearestEven) {
+  const PairLoops* const pairs = pair_loops();
+  if (pairs == nullptr) GTEST_SKIP() << "this CPU has no fast products of pairs";
+  std::vector<float> x;
+  for (uint32_t i = 0; i < 100'003; ++i) x.push_back(std::bit_cast<float>(0x3f000000u + i * 4099u % 0x01000000u));
+  for (const float value : {0.0f, -0.0f, 1.00390625f, 1.01171875f, 3.4e38f, INFINITY, -INFINITY, NAN})
+    x.push_back(value);
+  std::vector<uint16_t> rounded(x.size() + 1, 0xabcd);
+  pairs->round(rounded.data(), x.data(), 0.5f, static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float got = bf16_to_f32(rounded[i]), want = bf16_to_f32(f32_to_bf16(0.5f * x[i]));
+    EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(want))
+        << x[i];
+  }
+  EXPECT_EQ(rounded.back(), 0xabcd);
+}
+
+TEST(PairLoops, InterleaveRows) {
+  const PairLoops* const pairs = pair_loops();
+  if (pairs == nullptr) GTEST_SKIP() << "this CPU has no fast products of pairs";
+  std::vector<uint16_t> first, second;
+  for (int64_t i = 0; i < 77; ++i) first.push_back(bf16_value(i)), second.push_back(bf16_value(-i));
+  std::vector<Bf16Pair> both(77), alone(77);
+  pairs->interleave(both.data(), first.data(), second.data(), 77);
+  pairs->interleave(alone.data(), first.data(), nullptr, 77);
+  for (size_t i = 0; i < 77; ++i) {
+    EXPECT_EQ(both[i], first[i] | static_cast<Bf16Pair>(second[i]) << 16);
+    EXPECT_EQ(alone[i], first[i]);
+  }
+}
+
 TEST(MatmulKernels, NamesDescribeTheKernel) {
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 300, 300, 300, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");

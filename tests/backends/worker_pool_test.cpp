@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +22,22 @@ TEST_P(Pool, RunsEveryChunkOnce) {
     std::vector<std::atomic<int>> counts(static_cast<size_t>(chunks));
     pool.parallel_for(chunks, [&](int64_t chunk) { counts[static_cast<size_t>(chunk)].fetch_add(1); });
     for (const auto& count : counts) EXPECT_EQ(count.load(), 1);
+  }
+}
+
+// Each of two threads begins with the first chunk of its half.
+TEST(PoolShares, ThreadsBeginWithTheirShare) {
+  WorkerPool pool(2);
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> begun{0};
+    pool.parallel_for(16, [&](int64_t chunk) {
+      if (chunk % 8 != 0) {
+        EXPECT_EQ(begun.load(), 2) << chunk;
+        return;
+      }
+      begun.fetch_add(1);
+      while (begun.load() < 2) std::this_thread::yield();
+    });
   }
 }
 

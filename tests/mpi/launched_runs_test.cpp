@@ -406,11 +406,13 @@ TEST_P(LaunchedRuns, NeedAsManyProcessesAsRanks) {
 }
 
 TEST_P(LaunchedRuns, NeedTheSameCommandLine) {
-  const Result result = run(fmt::format("{} -n 1 runner exec r.yaml : -n 1 runner exec wide.yaml", command()));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.err.find("error: the processes have different command lines: `exec r.yaml` on host "),
-            std::string::npos)
-      << result.err;
+  for (const char* const other : {"wide.yaml", "--frobnicate"}) {
+    const Result result = run(fmt::format("{} -n 1 runner exec r.yaml : -n 1 runner exec {}", command(), other));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.err.find("error: the processes have different command lines: `exec r.yaml` on host "),
+              std::string::npos)
+        << result.err;
+  }
   EXPECT_FALSE(fs::exists(file("runner.db")));
 }
 
