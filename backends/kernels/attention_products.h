@@ -39,6 +39,8 @@ struct Attention {
   int64_t stride() const { return round_up<int64_t>(keys, 32) + 16; }
   // Whether a part adds to the gradients in the result itself.
   bool adds_in_place() const { return parts == 1 && is_native(); }
+  // Whether k and v are packed once a head, which takes several blocks of rows to pay.
+  bool packs_heads() const { return copies() * blocks > 1; }
   uint64_t threshold() const { return dropout_threshold(spec.p); }
   float kept() const { return static_cast<float>(1.0 / (1.0 - spec.p)); }
 };
@@ -59,19 +61,55 @@ struct RowBlock {
   int64_t sample, head, first_row, rows, keys;
 };
 
+// k or v of one head as the right operand of the products of its blocks: packed once if there are enough rows, else
+// read where it is. `T`: of an element.
+template <class T>
+class HeadOperand {
+ public:
+  // (inner, cols)
+  HeadOperand(int64_t inner, int64_t cols, bool is_packed, ScratchRoom& room)
+      : inner_(inner),
+        cols_(cols),
+        is_packed_(is_packed),
+        room_(room.take<T>(is_packed ? matmul_loops<T>().packed_elems(cols, inner)
+                                     : matmul_loops<T>().panel_elems(cols, inner))) {}
+
+  void load(const MatrixView<const T>& view) {
+    view_ = view;
+    if (is_packed_) matmul_loops<T>().pack(room_, view.data, cols_, inner_, view.row_stride, view.col_stride);
+  }
+
+  // c (rows, cols) = a (rows, inner) times the first `inner` rows and `cols` columns
+  void multiply(const MatrixView<SumOf<T>>& c, const MatrixView<const T>& a, int64_t rows, int64_t cols,
+                int64_t inner) const {
+    if (is_packed_)
+      multiply_packed<T>(c, a, room_, inner_, rows, cols, inner);
+    else
+      multiply_views<T>(c, a, view_, rows, cols, inner, room_, /*add=*/false);
+  }
+
+ private:
+  const int64_t inner_, cols_;
+  const bool is_packed_;
+  T* const room_;
+  MatrixView<const T> view_{};
+};
+
 // Converts 16-bit operands to f32.
 template <class T>
 class WideProducts {
  public:
   using Value = T;
 
-  WideProducts(const Attention& a, ScratchRoom& room) : a_(a) {
-    const int64_t rows = a.block_rows, narrow = a.is_native() ? 0 : 1;
-    const auto panel_elems = matmul_loops<T>().panel_elems;
-    panels_ = room.take<T>(
-        std::max({panel_elems(a.keys, a.width), panel_elems(a.width, a.keys), panel_elems(a.width, rows)}));
+  WideProducts(const Attention& a, ScratchRoom& room)
+      : a_(a),
+        k_by_width_(a.width, a.keys, a.packs_heads(), room),
+        v_by_width_(a.width, a.keys, a.packs_heads() && a.is_gradient(), room),
+        by_keys_(a.keys, a.width, a.packs_heads(), room) {
+    const int64_t rows = a.block_rows, narrow = a.is_native() ? 0 : 1, backward = a.is_gradient() ? 1 : 0;
+    panels_ = room.take<T>(backward * matmul_loops<T>().panel_elems(a.width, rows));
     q_room_ = room.take<T>(rows * a.width);
-    grad_room_ = room.take<T>(a.is_gradient() ? narrow * rows * a.width : 0);
+    grad_room_ = room.take<T>(backward * narrow * rows * a.width);
     k_room_ = room.take<T>(narrow * a.head_elems());
     v_room_ = room.take<T>(narrow * a.head_elems());
   }
@@ -80,8 +118,11 @@ class WideProducts {
   T scale_of_scores() const { return 1; }
 
   void load_head(const KernelArguments& arguments, int64_t head) {
-    k_ = read(arguments, 1, head * a_.head_elems(), a_.head_elems(), k_room_);
-    v_ = read(arguments, 2, head * a_.head_elems(), a_.head_elems(), v_room_);
+    const T* const k = read(arguments, 1, head * a_.head_elems(), a_.head_elems(), k_room_);
+    const T* const v = read(arguments, 2, head * a_.head_elems(), a_.head_elems(), v_room_);
+    k_by_width_.load({k, 1, a_.width});
+    if (a_.is_gradient()) v_by_width_.load({v, 1, a_.width});
+    by_keys_.load({a_.is_gradient() ? k : v, a_.width, 1});
   }
   // Loads rows of q, and of the gradient if there is one, from element `first` on.
   void load_rows(const KernelArguments& arguments, int64_t first, int64_t rows) {
@@ -92,36 +133,37 @@ class WideProducts {
 
   // (rows, keys), rows stride() apart.
   void scores(T* scores, int64_t rows, int64_t keys) const {
-    multiply({scores, a_.stride()}, {q_room_, a_.width, 1}, {k_, 1, a_.width}, rows, keys, a_.width);
+    k_by_width_.multiply({scores, a_.stride()}, {q_room_, a_.width, 1}, rows, keys, a_.width);
   }
   void values(T* out, const T* weights, int64_t rows, int64_t keys) const {
-    multiply({out, a_.width}, {weights, a_.stride(), 1}, {v_, a_.width, 1}, rows, a_.width, keys);
+    by_keys_.multiply({out, a_.width}, {weights, a_.stride(), 1}, rows, a_.width, keys);
   }
   void weight_gradients(T* grads, int64_t rows, int64_t keys) const {
-    multiply({grads, a_.stride()}, {grad_, a_.width, 1}, {v_, 1, a_.width}, rows, keys, a_.width);
+    v_by_width_.multiply({grads, a_.stride()}, {grad_, a_.width, 1}, rows, keys, a_.width);
   }
   // Sets dq and adds to dk and dv. `grads`: of the scores.
-  void add_gradients(T* dq, T* dk, T* dv, const T* weights, T* grads, int64_t rows, int64_t keys) const {
-    multiply({dv, a_.width}, {weights, 1, a_.stride()}, {grad_, a_.width, 1}, keys, a_.width, rows, true);
-    multiply({dk, a_.width}, {grads, 1, a_.stride()}, {q_room_, a_.width, 1}, keys, a_.width, rows, true);
-    multiply({dq, a_.width}, {grads, a_.stride(), 1}, {k_, a_.width, 1}, rows, a_.width, keys);
+  void add_gradients(T* dq, T* dk, T* dv, const T* weights, const T* grads, int64_t rows, int64_t keys) const {
+    add_over_rows(dv, weights, grad_, rows, keys);
+    add_over_rows(dk, grads, q_room_, rows, keys);
+    by_keys_.multiply({dq, a_.width}, {grads, a_.stride(), 1}, rows, a_.width, keys);
     attention_loops<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), rows * a_.width);
   }
 
  private:
-  using Matrix = MatrixView<const T>;
-
   const T* read(const KernelArguments& arguments, int index, int64_t first, int64_t n, T* room) const {
     return read_elements(arguments.operands[static_cast<size_t>(index)], a_.dtype, first, n, room);
   }
-  void multiply(const MatrixView<T>& c, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
-                bool add = false) const {
-    multiply_views<T>(c, a, b, rows, cols, inner, panels_, add);
+  // c (keys, width) += xᵀ y
+  void add_over_rows(T* c, const T* x, const T* y, int64_t rows, int64_t keys) const {
+    multiply_views<T>({c, a_.width}, {x, 1, a_.stride()}, {y, a_.width, 1}, keys, a_.width, rows, panels_,
+                      /*add=*/true);
   }
 
   const Attention& a_;
+  HeadOperand<T> k_by_width_, v_by_width_;
+  HeadOperand<T> by_keys_;                                // v, or k for a gradient
   T *panels_, *q_room_, *grad_room_, *k_room_, *v_room_;  // q_room_: q · scale
-  const T *grad_ = nullptr, *k_ = nullptr, *v_ = nullptr;
+  const T* grad_ = nullptr;
 };
 
 // Reads bf16 operands where they are, as pairs along the width. A product over rows or keys needs pairs of these: its
@@ -130,14 +172,15 @@ class PairProducts {
  public:
   using Value = float;
 
-  PairProducts(const Attention& a, ScratchRoom& room) : a_(a), half_width_(a.width / 2) {
-    const int64_t keys = pairs(a.keys), rows = pairs(a.block_rows), backward = a.is_gradient() ? 1 : 0;
-    const auto panel_elems = matmul_loops<Bf16Pair>().panel_elems;
-    panels_ = room.take<Bf16Pair>(std::max(panel_elems(a.width, keys), panel_elems(a.width, rows)));
-    const int64_t packed = matmul_loops<Bf16Pair>().packed_elems(a.keys, half_width_);
-    packed_k_ = room.take<Bf16Pair>(packed);
-    packed_v_ = room.take<Bf16Pair>(backward * packed);
-    by_keys_ = room.take<Bf16Pair>(keys * a.width);
+  PairProducts(const Attention& a, ScratchRoom& room)
+      : a_(a),
+        half_width_(a.width / 2),
+        k_by_width_(half_width_, a.keys, a.packs_heads(), room),
+        v_by_width_(half_width_, a.keys, a.packs_heads() && a.is_gradient(), room),
+        by_keys_(pairs(a.keys), a.width, a.packs_heads(), room) {
+    const int64_t rows = pairs(a.block_rows), backward = a.is_gradient() ? 1 : 0;
+    panels_ = room.take<Bf16Pair>(backward * matmul_loops<Bf16Pair>().panel_elems(a.width, rows));
+    key_pairs_ = room.take<Bf16Pair>(pairs(a.keys) * a.width);
     rounded_ = room.take<uint16_t>(a.block_rows * a.stride());
     scores_by_rows_ = room.take<Bf16Pair>(backward * rows * a.stride());
     q_by_rows_ = room.take<Bf16Pair>(backward * rows * a.width);
@@ -149,9 +192,10 @@ class PairProducts {
   void load_head(const KernelArguments& arguments, int64_t head) {
     const uint16_t* const k = operand<uint16_t>(arguments, 1) + head * a_.head_elems();
     const uint16_t* const v = operand<uint16_t>(arguments, 2) + head * a_.head_elems();
-    pack_widths(packed_k_, k);
-    if (a_.is_gradient()) pack_widths(packed_v_, v);
-    interleave(by_keys_, a_.is_gradient() ? k : v, a_.width, a_.keys, a_.width);
+    k_by_width_.load({as_pairs(k), 1, half_width_});
+    if (a_.is_gradient()) v_by_width_.load({as_pairs(v), 1, half_width_});
+    interleave(key_pairs_, a_.is_gradient() ? k : v, a_.width, a_.keys, a_.width);
+    by_keys_.load({key_pairs_, a_.width, 1});
   }
   void load_rows(const KernelArguments& arguments, int64_t first, int64_t rows) {
     q_ = operand<uint16_t>(arguments, 0) + first;
@@ -161,13 +205,15 @@ class PairProducts {
     interleave(grad_by_rows_, grad_, a_.width, rows, a_.width);
   }
 
-  void scores(float* scores, int64_t rows, int64_t keys) const { multiply_widths(scores, q_, packed_k_, rows, keys); }
+  void scores(float* scores, int64_t rows, int64_t keys) const {
+    k_by_width_.multiply({scores, a_.stride()}, {as_pairs(q_), half_width_, 1}, rows, keys, half_width_);
+  }
   void values(float* out, const float* weights, int64_t rows, int64_t keys) const {
     round_rows(weights, 1, rows, keys);
     multiply_keys(out, rows, keys);
   }
   void weight_gradients(float* grads, int64_t rows, int64_t keys) const {
-    multiply_widths(grads, grad_, packed_v_, rows, keys);
+    v_by_width_.multiply({grads, a_.stride()}, {as_pairs(grad_), half_width_, 1}, rows, keys, half_width_);
   }
   void add_gradients(float* dq, float* dk, float* dv, const float* weights, const float* grads, int64_t rows,
                      int64_t keys) const {
@@ -179,11 +225,8 @@ class PairProducts {
   }
 
  private:
-  using Matrix = MatrixView<const Bf16Pair>;
-
   static int64_t pairs(int64_t n) { return (n + 1) / 2; }
   static const Bf16Pair* as_pairs(const uint16_t* x) { return reinterpret_cast<const Bf16Pair*>(x); }
-  Matrix rounded() const { return {as_pairs(rounded_), a_.stride() / 2, 1}; }
 
   // Rows of x, `stride` apart, two by two.
   static void interleave(Bf16Pair* out, const uint16_t* x, int64_t stride, int64_t rows, int64_t cols) {
@@ -201,46 +244,22 @@ class PairProducts {
     }
   }
 
-  // Packs the rows of a head as columns.
-  void pack_widths(Bf16Pair* packed, const uint16_t* x) const {
-    matmul_loops<Bf16Pair>().pack(packed, as_pairs(x), a_.keys, half_width_, 1, half_width_);
-  }
-  // c (rows, keys) = x yᵀ, over the width
-  void multiply_widths(float* c, const uint16_t* x, Bf16Pair* packed_y, int64_t rows, int64_t keys) const {
-    matmul_loops<Bf16Pair>().multiply({.c = c,
-                                       .a = as_pairs(x),
-                                       .b = nullptr,
-                                       .panels = packed_y,
-                                       .c_stride = a_.stride(),
-                                       .a_row_stride = half_width_,
-                                       .a_k_stride = 1,
-                                       .b_k_stride = 0,
-                                       .b_col_stride = 0,
-                                       .rows = rows,
-                                       .cols = keys,
-                                       .inner = half_width_,
-                                       .packed = true});
-  }
   // c (rows, width) = rounded_ · the operand in by_keys_
   void multiply_keys(float* c, int64_t rows, int64_t keys) const {
-    multiply({c, a_.width}, rounded(), {by_keys_, a_.width, 1}, rows, a_.width, pairs(keys));
+    by_keys_.multiply({c, a_.width}, {as_pairs(rounded_), a_.stride() / 2, 1}, rows, a_.width, pairs(keys));
   }
   // c (keys, width) += rounded_ᵀ · `by_rows`
   void add_over_rows(float* c, const Bf16Pair* by_rows, int64_t rows, int64_t keys) const {
     interleave(scores_by_rows_, rounded_, a_.stride(), rows, keys);
-    multiply({c, a_.width}, {scores_by_rows_, 1, a_.stride()}, {by_rows, a_.width, 1}, keys, a_.width, pairs(rows),
-             true);
-  }
-  void multiply(const MatrixView<float>& c, const Matrix& a, const Matrix& b, int64_t rows, int64_t cols, int64_t inner,
-                bool add = false) const {
-    multiply_views<Bf16Pair>(c, a, b, rows, cols, inner, panels_, add);
+    multiply_views<Bf16Pair>({c, a_.width}, {scores_by_rows_, 1, a_.stride()}, {by_rows, a_.width, 1}, keys, a_.width,
+                             pairs(rows), panels_, /*add=*/true);
   }
 
   const Attention& a_;
   const int64_t half_width_;
-  Bf16Pair* panels_;
-  Bf16Pair *packed_k_, *packed_v_;
-  Bf16Pair* by_keys_;                                      // pairs of keys of v, or of k for a gradient
+  HeadOperand<Bf16Pair> k_by_width_, v_by_width_;
+  HeadOperand<Bf16Pair> by_keys_;  // v, or k for a gradient
+  Bf16Pair *panels_, *key_pairs_;
   uint16_t* rounded_;                                      // weights, or gradients of scores
   Bf16Pair *scores_by_rows_, *q_by_rows_, *grad_by_rows_;  // pairs of rows
   const uint16_t *q_ = nullptr, *grad_ = nullptr;

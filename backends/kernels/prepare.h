@@ -102,6 +102,25 @@ void multiply_views(const MatrixView<SumOf<T>>& c, const MatrixView<const T>& a,
                               .add = add});
 }
 
+// The same with the first rows and columns of a matrix of `packed_inner` rows that MatmulLoops::pack() has packed.
+template <class T>
+void multiply_packed(const MatrixView<SumOf<T>>& c, const MatrixView<const T>& a, T* packed, int64_t packed_inner,
+                     int64_t rows, int64_t cols, int64_t inner) {
+  matmul_loops<T>().multiply({.c = c.data,
+                              .a = a.data,
+                              .b = nullptr,
+                              .panels = packed,
+                              .c_stride = c.row_stride,
+                              .a_row_stride = a.row_stride,
+                              .a_k_stride = a.col_stride,
+                              .b_k_stride = 0,
+                              .b_col_stride = 0,
+                              .rows = rows,
+                              .cols = cols,
+                              .inner = inner,
+                              .packed_inner = packed_inner});
+}
+
 // x[i] += y[i] for floats or doubles.
 template <class T>
 void add_elements(T* x, const T* y, int64_t n) {

@@ -259,7 +259,7 @@ TEST(PairLoops, ProductsAreThoseOfThePlainLoop) {
                                   .cols = cols,
                                   .inner = inner,
                                   .add = true,
-                                  .packed = is_packed});
+                                  .packed_inner = is_packed ? inner : 0});
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t j = 0; j < cols; ++j) {
             double want = 1, size = 1;

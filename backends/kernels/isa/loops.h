@@ -196,13 +196,13 @@ struct MatmulBlock {
   T* panels;  // room for MatmulLoops::panel_elems, or B as MatmulLoops::pack() has packed it
   int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
   int64_t rows, cols, inner;
-  bool add = false;  // adds to the contents of C
-  bool packed = false;
+  bool add = false;          // adds to the contents of C
+  int64_t packed_inner = 0;  // of pack(), at least `inner`; 0: B is not packed
 };
 template <class T>
 struct MatmulLoops {
   int64_t (*panel_elems)(int64_t cols, int64_t inner);
-  // Packs B for several products with all its columns, or the first ones.
+  // Packs B for several products with all its rows and columns, or with the first ones.
   int64_t (*packed_elems)(int64_t cols, int64_t inner);
   void (*pack)(T* packed, const T* b, int64_t cols, int64_t inner, int64_t k_stride, int64_t col_stride);
   void (*multiply)(const MatmulBlock<T>& block);

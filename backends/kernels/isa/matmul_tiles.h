@@ -215,7 +215,8 @@ int packed_panels(const MatmulBlock<T>& m, int64_t first_col, int64_t cols, int6
   int count = 0;
   for (int64_t j = 0; j < cols; j += kPanelCols<T>, ++count) {
     const int64_t n = smaller(kPanelCols<T>, cols - j);
-    panels[count] = {m.panels + (first_col + j) * m.inner + k * kPanelCols<T>, kPanelCols<T>, n, n > kWidth<T> ? 2 : 1};
+    panels[count] = {m.panels + (first_col + j) * m.packed_inner + k * kPanelCols<T>, kPanelCols<T>, n,
+                     n > kWidth<T> ? 2 : 1};
   }
   return count;
 }
@@ -226,8 +227,9 @@ void multiply(const MatmulBlock<T>& m) {
     for (int64_t k = 0; k < m.inner; k += kBlockInner) {
       const int64_t cols = smaller(kBlockCols<T>, m.cols - j), inner = smaller(kBlockInner, m.inner - k);
       Panel<T> panels[kBlockPanels];
-      const int count = m.packed ? packed_panels(m, j, cols, k, panels)
-                                 : prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
+      const int count = m.packed_inner > 0
+                            ? packed_panels(m, j, cols, k, panels)
+                            : prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
       for (int64_t i = 0; i < m.rows; i += kTileRows) {
         const int64_t rows = smaller(kTileRows, m.rows - i);
         const T* a = m.a + i * m.a_row_stride + k * m.a_k_stride;
