@@ -43,6 +43,12 @@ struct AttentionScratch {
 
 // ---- a block of rows -----------------------------------------------------------------------------------------------
 
+struct RowBlock {
+  int64_t sample, head, first_row, rows;
+  int64_t keys;  // that any of its rows sees
+};
+
+// Computes blocks of rows, with the Products of attention_products.h.
 template <class Products>
 class AttentionWorker {
  public:

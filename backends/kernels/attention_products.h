@@ -45,21 +45,14 @@ struct Attention {
   float kept() const { return static_cast<float>(1.0 / (1.0 - spec.p)); }
 };
 
+// The loops of T, which is float or double.
 template <class T>
-const AttentionLoops<T>& attention_loops();
-template <>
-const AttentionLoops<float>& attention_loops() {
-  return loops().attention_f32;
+const AttentionLoops<T>& attention_loops() {
+  if constexpr (std::is_same_v<T, float>)
+    return loops().attention_f32;
+  else
+    return loops().attention_f64;
 }
-template <>
-const AttentionLoops<double>& attention_loops() {
-  return loops().attention_f64;
-}
-
-// A block of rows, which starts at element `first` of q. `keys`: how many any of its rows sees.
-struct RowBlock {
-  int64_t sample, head, first_row, rows, keys;
-};
 
 // k or v of one head as the right operand of the products of its blocks: packed once if there are enough rows, else
 // read where it is. `T`: of an element.

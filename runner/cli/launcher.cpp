@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/dist/mpi/mpi_network.h"
+#include "backends/dist/rank_error.h"
 #include "runner/cli/version.h"
 #include "schema/base/error.h"
 #include "schema/base/signal_set.h"
@@ -135,13 +136,17 @@ void leave_launched(int exit_code) {
   connected.reset();
 }
 
-void end_with_launched(std::span<const std::string> words, int exit_code) noexcept {
+int end_with_launched(std::span<const std::string> words, int exit_code) noexcept {
+  const bool is_silent = is_silent_process();
   try {
     connect_to_launched(words);
     leave_launched(exit_code);
+  } catch (const backends::RankError&) {
+    // Of all processes: they have different command lines, for instance.
   } catch (const std::exception&) {
-    // Another error, after the one that has been reported.
+    return exit_code;  // not connected
   }
+  return is_silent ? 0 : exit_code;
 }
 
 void check_number_of_launched(int64_t num_processes) {

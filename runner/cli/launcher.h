@@ -33,9 +33,9 @@ void connect_to_launched(std::span<const std::string> words);
 train::MpiRanks* launched_ranks();
 // Call at the end of the program. Does nothing if no processes are connected.
 void leave_launched(int exit_code);
-// For an error before connect_to_launched(): connects and leaves, because a launcher may kill the process that prints
-// the error when another one has ended.
-void end_with_launched(std::span<const std::string> words, int exit_code) noexcept;
+// For an error before connect_to_launched(): connects and leaves, because a launcher may kill rank 0, which prints the
+// error, when another process has ended. Returns the exit code of this process: 0 if rank 0 has reported the error.
+int end_with_launched(std::span<const std::string> words, int exit_code) noexcept;
 
 // Throws Error(kUsage) if the recipe needs another number of processes than the launcher has started.
 void check_number_of_launched(int64_t num_processes);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backends/dist/rank_error.h"
 #include "backends/runtime/abandoned.h"
 #include "runner/cli/hosts_run.h"
 #include "runner/cli/launcher.h"
@@ -48,10 +49,13 @@ bool trains_in_all_processes(const CommandCall& call) {
   return call.command == nullptr || call.command->trains_in_all_processes;
 }
 
-// Of processes that a launcher has connected, rank 0 alone prints.
+// Whether rank 0 reports the error of this process, which it has not connected.
+bool is_reported_elsewhere(const CommandCall& call) {
+  return trains_in_all_processes(call) && launched_ranks() == nullptr && is_silent_process();
+}
+
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
-  if (trains_in_all_processes(call) && launched_ranks() == nullptr && is_silent_process())
-    return exit_code(error.kind());
+  if (is_reported_elsewhere(call)) return exit_code(error.kind());
   const std::string text = report::error_text(error, out.talk_color());
   out.colored_talk(call.options ? with_store_option(text, *call.options) : text);
   if (!json) return exit_code(error.kind());
@@ -87,8 +91,10 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
   bool has_parsed = false;
   const auto fail = [&](const Error& error) {
     const int code = report_failure(error, call, json, out);
-    if (!has_parsed && trains_in_all_processes(call)) end_with_launched(words, code);
-    return code;
+    if (!has_parsed && trains_in_all_processes(call)) return end_with_launched(words, code);
+    // A launcher may kill rank 0, which reports the error, when another process has ended with an error.
+    const bool is_of_all = dynamic_cast<const backends::RankError*>(&error) != nullptr && is_reported_elsewhere(call);
+    return is_of_all ? 0 : code;
   };
   try {
     check_stack_limit();
