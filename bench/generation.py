@@ -73,7 +73,7 @@ def measured(options, model, dtype):
             ours.append(runner_seconds(options.runner, db, "bench-" + model, tokens))
             if options.torch:
                 theirs.append(peer_seconds(options, w, dtype, tokens))
-            peak = steps.output_of([options.peak, str(options.threads)])
+            peak = steps.limits_of_machine(options.peak, options.threads)
             floors.append(weight_bytes(w, dtype) / peak["read_gbs"] / 1e9)
     return ours, theirs, floors
 
