@@ -205,17 +205,17 @@ struct AttentionKernel {
   static size_t scratch_bytes(const Attention& a) {
     ScratchRoom room(nullptr);
     AttentionShared<T>(a, room);
-    return chunk_bytes(a) + room.size();
+    return static_cast<size_t>(a.chunks) * Worker::scratch_bytes(a) + room.size();
   }
 
   static void run(const Attention& a, const KernelArguments& arguments) {
-    ScratchRoom room(arguments.scratch + chunk_bytes(a));
+    const size_t bytes = Worker::scratch_bytes(a);  // of a chunk
+    ScratchRoom room(arguments.scratch + static_cast<size_t>(a.chunks) * bytes);
     const AttentionShared<T> shared(a, room);
     const T* const mask = a.spec.mask < 0 ? nullptr
                                           : read_elements(arguments.operands[static_cast<size_t>(a.spec.mask)], a.dtype,
                                                           0, a.mask_elems, shared.mask);
     arguments.pool.parallel_for(a.chunks, [&](int64_t chunk) {
-      const size_t bytes = Worker::scratch_bytes(a);
       Worker worker(a, arguments, mask, ScratchRoom(arguments.scratch + static_cast<size_t>(chunk) * bytes));
       const IndexRange<int64_t> units = part_of(a.units, chunk, a.chunks);
       for (int64_t unit = units.begin; unit < units.end; ++unit)
@@ -227,8 +227,6 @@ struct AttentionKernel {
   }
 
  private:
-  static size_t chunk_bytes(const Attention& a) { return static_cast<size_t>(a.chunks) * Worker::scratch_bytes(a); }
-
   static void backward(const Attention& a, const KernelArguments& arguments, Worker& worker, T* sums, int64_t unit) {
     const int64_t head = unit / a.parts;
     T* const in_result = result<T>(arguments) + a.q_elems() + head * a.head_elems();

@@ -97,7 +97,7 @@ class WideProducts {
   WideProducts(const Attention& a, ScratchRoom& room)
       : a_(a),
         k_by_width_(a.width, a.keys, a.packs_heads(), room),
-        v_by_width_(a.width, a.keys, a.packs_heads() && a.is_gradient(), room),
+        v_by_width_(a.width, a.is_gradient() ? a.keys : 0, a.packs_heads(), room),
         by_keys_(a.keys, a.width, a.packs_heads(), room) {
     const int64_t rows = a.block_rows, narrow = a.is_native() ? 0 : 1, backward = a.is_gradient() ? 1 : 0;
     panels_ = room.take<T>(backward * matmul_loops<T>().panel_elems(a.width, rows));
@@ -153,7 +153,7 @@ class WideProducts {
   }
 
   const Attention& a_;
-  HeadOperand<T> k_by_width_, v_by_width_;
+  HeadOperand<T> k_by_width_, v_by_width_;                // v: for a gradient only
   HeadOperand<T> by_keys_;                                // v, or k for a gradient
   T *panels_, *q_room_, *grad_room_, *k_room_, *v_room_;  // q_room_: q · scale
   const T* grad_ = nullptr;
@@ -169,7 +169,7 @@ class PairProducts {
       : a_(a),
         half_width_(a.width / 2),
         k_by_width_(half_width_, a.keys, a.packs_heads(), room),
-        v_by_width_(half_width_, a.keys, a.packs_heads() && a.is_gradient(), room),
+        v_by_width_(half_width_, a.is_gradient() ? a.keys : 0, a.packs_heads(), room),
         by_keys_(pairs(a.keys), a.width, a.packs_heads(), room) {
     const int64_t rows = pairs(a.block_rows), backward = a.is_gradient() ? 1 : 0;
     panels_ = room.take<Bf16Pair>(backward * matmul_loops<Bf16Pair>().panel_elems(a.width, rows));
@@ -250,8 +250,8 @@ class PairProducts {
 
   const Attention& a_;
   const int64_t half_width_;
-  HeadOperand<Bf16Pair> k_by_width_, v_by_width_;
-  HeadOperand<Bf16Pair> by_keys_;  // v, or k for a gradient
+  HeadOperand<Bf16Pair> k_by_width_, v_by_width_;  // v: for a gradient only
+  HeadOperand<Bf16Pair> by_keys_;                  // v, or k for a gradient
   Bf16Pair *panels_, *key_pairs_;
   uint16_t* rounded_;                                      // weights, or gradients of scores
   Bf16Pair *scores_by_rows_, *q_by_rows_, *grad_by_rows_;  // pairs of rows

@@ -49,11 +49,12 @@ bool trains_in_all_processes(const CommandCall& call) {
   return call.command == nullptr || call.command->trains_in_all_processes;
 }
 
-// Whether rank 0 reports the error of this process, which it has not connected.
+// Whether rank 0 reports an error of this process, which is not connected to the others, or no longer.
 bool is_reported_elsewhere(const CommandCall& call) {
   return trains_in_all_processes(call) && launched_ranks() == nullptr && is_silent_process();
 }
 
+// Returns the exit code.
 int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
   if (is_reported_elsewhere(call)) return exit_code(error.kind());
   const std::string text = report::error_text(error, out.talk_color());

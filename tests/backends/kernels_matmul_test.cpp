@@ -218,12 +218,12 @@ TEST(MatmulKernels, Bf16ChoiceDependsOnVendorAndFeatures) {
   EXPECT_EQ(bf16_products(zen3), Bf16Products::kEmulated);
 }
 
-// A value of bf16 in [−2, 2], and those that are hard to round.
+// Values in [−2, 2], as bits of bf16.
 uint16_t bf16_value(int64_t i) {
   return f32_to_bf16(static_cast<float>(std::sin(static_cast<double>(i) * 0.73) * 2));
 }
 
-// C = A B with pairs along the inner axis; A and B as rows of pairs or, transposed, as pairs of rows.
+// C += A B, where the elements of A and B are pairs. B by rows or by columns, packed or not.
 TEST(PairLoops, ProductsAreThoseOfThePlainLoop) {
   const PairLoops* const pairs = pair_loops();
   if (pairs == nullptr) GTEST_SKIP() << "this CPU has no fast products of pairs";

@@ -1,4 +1,4 @@
-// Matrix products in register tiles, for a file of a table (matmul_loops.cpp, pair_loops.cpp).
+// Matrix products in register tiles, for a file of a table (matmul_loops.cpp, pair_products.cpp).
 //
 // B is packed into panels of a few vectors of columns; a tile of C stays in registers while k runs through a panel.
 // Each element of C is one chain of multiply-adds in the order of k for any tile, so cutting a product does not change
@@ -82,7 +82,7 @@ void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, i
     whole_n = n / kSide * kSide;
     for (int64_t k = 0; k < whole_k; k += kSide)
       for (int64_t j = 0; j < whole_n; j += kSide)
-        transpose_square<kSquare<T>>(panel + k * width + j, width, b + j * col_stride + k, col_stride);
+        transpose_square<kSide>(panel + k * width + j, width, b + j * col_stride + k, col_stride);
   }
   for (int64_t k = 0; k < inner; ++k)
     for (int64_t j = k < whole_k ? whole_n : 0; j < n; ++j) panel[k * width + j] = b[k * k_stride + j * col_stride];
@@ -177,16 +177,23 @@ struct Panel {
   int vectors;
 };
 
-// Panels are read in place if their rows are contiguous and they are either read once or small enough for the cache.
+// The panels of B for columns from `col` and rows from `k` on. They are read in place if their rows are contiguous and
+// they are either read once or small enough for the cache.
 template <class T>
-int prepare_panels(const MatmulBlock<T>& m, const T* b, int64_t cols, int64_t inner, Panel<T> (&panels)[kBlockPanels]) {
+int prepare_panels(const MatmulBlock<T>& m, int64_t col, int64_t cols, int64_t k, int64_t inner,
+                   Panel<T> (&panels)[kBlockPanels]) {
   constexpr int64_t kCachedElems = 8192;
   const bool in_place = m.b_col_stride == 1 && (m.rows <= kTileRows || m.inner * m.b_k_stride <= kCachedElems);
   T* room = m.panels;
   int count = 0;
-  for (int64_t j = 0; j < cols; j += kPanelCols<T>, ++count, b += kPanelCols<T> * m.b_col_stride) {
-    const int64_t n = smaller(kPanelCols<T>, cols - j);
+  for (int64_t j = col; j < col + cols; j += kPanelCols<T>, ++count) {
+    const int64_t n = smaller(kPanelCols<T>, col + cols - j);
     const int vectors = n > kWidth<T> ? 2 : 1;
+    if (m.packed_inner > 0) {
+      panels[count] = {m.panels + j * m.packed_inner + k * kPanelCols<T>, kPanelCols<T>, n, vectors};
+      continue;
+    }
+    const T* const b = m.b + j * m.b_col_stride + k * m.b_k_stride;
     const int64_t width = vectors * kWidth<T>;
     panels[count] = {b, m.b_k_stride, n, vectors};
     if (in_place && n == width) continue;
@@ -210,26 +217,12 @@ int64_t packed_elems(int64_t cols, int64_t inner) {
 }
 
 template <class T>
-int packed_panels(const MatmulBlock<T>& m, int64_t first_col, int64_t cols, int64_t k,
-                  Panel<T> (&panels)[kBlockPanels]) {
-  int count = 0;
-  for (int64_t j = 0; j < cols; j += kPanelCols<T>, ++count) {
-    const int64_t n = smaller(kPanelCols<T>, cols - j);
-    panels[count] = {m.panels + (first_col + j) * m.packed_inner + k * kPanelCols<T>, kPanelCols<T>, n,
-                     n > kWidth<T> ? 2 : 1};
-  }
-  return count;
-}
-
-template <class T>
 void multiply(const MatmulBlock<T>& m) {
   for (int64_t j = 0; j < m.cols; j += kBlockCols<T>)
     for (int64_t k = 0; k < m.inner; k += kBlockInner) {
       const int64_t cols = smaller(kBlockCols<T>, m.cols - j), inner = smaller(kBlockInner, m.inner - k);
       Panel<T> panels[kBlockPanels];
-      const int count = m.packed_inner > 0
-                            ? packed_panels(m, j, cols, k, panels)
-                            : prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
+      const int count = prepare_panels(m, j, cols, k, inner, panels);
       for (int64_t i = 0; i < m.rows; i += kTileRows) {
         const int64_t rows = smaller(kTileRows, m.rows - i);
         const T* a = m.a + i * m.a_row_stride + k * m.a_k_stride;
