@@ -1,13 +1,18 @@
-// Cost of a batch in a loader: wall-clock time, and CPU time including the consumer's.
+// Cost of a batch in a loader: wall-clock time, and CPU time including the consumer's. Then the time of a row of a
+// streamed table for one of several ranks, which reads only its own rows.
 //
 //     loader_bench [THREADS…]      1 2, and without a thread
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <vector>
 
 #include <fmt/format.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/data/storage.h"
 
@@ -43,6 +48,36 @@ data::Dataset numbers(int64_t samples, int64_t width) {
   return {"data.train", storage, {}, encoding};
 }
 
+// Nanoseconds of an epoch of the first rank, for each row of the file.
+double streamed_row(const data::Dataset& dataset, int64_t ranks) {
+  const data::DataPlan plan({.samples = dataset.size(), .batch_size = 64, .processes = ranks});
+  data::Loader loader(dataset, plan, {.seed = 1, .prefetch = 0});
+  const double start = seconds(CLOCK_MONOTONIC);
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) loader.next();
+  return 1e9 * (seconds(CLOCK_MONOTONIC) - start) / static_cast<double>(dataset.size());
+}
+
+void print_streams() {
+  const std::string path =
+      fmt::format("{}/runner-loader-bench-{}.csv", std::filesystem::temp_directory_path().string(), ::getpid());
+  {
+    std::ofstream file(path);
+    for (int64_t row = 0; row < 200'000; ++row) {
+      for (int64_t column = 0; column < 20; ++column) file << static_cast<double>(row * 37 + column) * 0.001 << ',';
+      file << row % 10 << '\n';
+    }
+  }
+  schema::DataSpec spec;
+  spec.train.format = schema::DataFormat::kCsv;
+  spec.train.path = path;
+  spec.stream = true;
+  spec.shuffle_buffer = 10'000;
+  const data::Data streamed = data::load(spec, 1);
+  for (const int64_t ranks : {1, 2, 8})
+    fmt::print("a streamed row of 20, 1 of {} ranks {:6.0f} ns\n", ranks, streamed_row(streamed.train, ranks));
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,5 +99,6 @@ int main(int argc, char** argv) {
                  ns * (seconds(CLOCK_MONOTONIC) - wall), ns * (seconds(CLOCK_PROCESS_CPUTIME_ID) - processor));
     }
   }
+  print_streams();
   return 0;
 }

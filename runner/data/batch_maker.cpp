@@ -19,7 +19,7 @@ BatchMaker::BatchMaker(const Dataset& dataset, const DataPlan& plan, const Loade
   if (dataset.shuffle_buffer() > 0) {
     const int64_t r = spec.rank;
     stream_.emplace(
-        dataset, spec.seed, spec.shuffle,
+        dataset, spec.seed, spec.shuffle, r,
         std::max({repeated_from_start(whole_, r), repeated_from_start(rest_, r), int64_t{spec.never_empty}}));
   }
 }
@@ -32,7 +32,7 @@ bool BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots, const
   slot.number = number;
   RUN_CHECK(at_.epoch < spec_.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec_.epochs);
   if (!order_.set_epoch(at_.epoch, leaves)) return false;
-  const DataPlan& plan = at_.start == 0 ? whole_ : rest_;
+  const DataPlan& plan = plan_at(at_);
   slot.slice = share(plan, spec_.rank);
   const int64_t length = this->length(plan);
   slots.lay_out(slot, slot.slice.size(), length);
@@ -88,7 +88,7 @@ int64_t BatchMaker::repeats(const DataPlan& plan) const {
 bool BatchMaker::fill(BatchSlot& slot, Augmenter::Scratch& scratch, const std::function<bool()>& leaves) {
   const BatchRows& rows = slot.rows;
   if (stream_)
-    stream_->read(slot.batch.position.epoch, slot.slice, rows);
+    stream_->read(plan_at(slot.batch.position), slot.batch.position.epoch, slot.slice, rows);
   else
     gather(slot, scratch);
   for (int64_t& id : rows.ids) id = dataset_.file_row(id);

@@ -38,6 +38,7 @@ class BatchMaker {
   bool fill(BatchSlot& slot, Augmenter::Scratch& scratch, const std::function<bool()>& leaves);
 
  private:
+  const DataPlan& plan_at(const Position& position) const { return position.start == 0 ? whole_ : rest_; }
   Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
   int64_t length(const DataPlan& plan) const;

@@ -79,6 +79,7 @@ class CsvReader final : public SampleReader {
       : storage_(storage), rows_(storage.stream->spec, storage.stream->options) {}
 
   bool next() override { return rows_.next(); }
+  bool skip() override { return rows_.skip(); }
   void go_to(const SamplePlace& place, int64_t sample) override { rows_.go_to(place, sample); }
   std::span<const float> features() const override { return rows_.features(); }
   float target() const override { return parse_target(rows_.label()); }

@@ -35,6 +35,19 @@ bool CsvLexer::next(std::vector<std::string_view>& fields) {
   return true;
 }
 
+bool CsvLexer::skip() {
+  for (;;) {
+    const char* const line = window_.data() + begin_;
+    const auto* const end = static_cast<const char*>(std::memchr(line, '\n', end_ - begin_));
+    if (end == nullptr) return next(skipped_);
+    const std::string_view text(line, static_cast<size_t>(end - line));
+    if (quotes_ == Quotes::kEnclose && text.find('"') != text.npos) return next(skipped_);
+    begin_ += text.size() + 1;
+    line_ = next_line_++;
+    if (!text.empty() && text != "\r") return true;
+  }
+}
+
 void CsvLexer::go_to(const SamplePlace& place) {
   input_.seek(place.byte);
   window_byte_ = place.byte;

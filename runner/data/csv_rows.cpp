@@ -281,6 +281,13 @@ bool CsvRows::next() {
   return true;
 }
 
+bool CsvRows::skip() {
+  if (has_first_row_ || spec_.missing == Missing::kDrop) return next();
+  if (!lexer_.skip()) return false;
+  ++samples_;
+  return true;
+}
+
 void CsvRows::go_to(const SamplePlace& place, int64_t sample) {
   lexer_.go_to(place);
   has_first_row_ = false;

@@ -28,6 +28,8 @@ class CsvRows {
 
   // Advances to the next sample. Returns false at the end. With `missing: drop`, skips rows with missing values.
   bool next();
+  // As next(), but does not read the values, which are then undefined, where the row can be told without them.
+  bool skip();
   // place(): position of the sample after this row. go_to(): continues at such a position with sample number `sample`.
   // Requires an uncompressed file (has_places()) and at least one call of next() before place().
   bool has_places() const { return !input_.compressed(); }

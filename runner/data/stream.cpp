@@ -32,13 +32,16 @@ void refuse_changed(const StreamedSource& source) {
 
 StreamedRows::StreamedRows(const Storage& storage) : storage_(unchanged(storage)), reader_(open_stream(storage)) {}
 
+bool StreamedRows::advance(bool (SampleReader::*to_next)()) {
+  const bool more = (*reader_.*to_next)();
+  if (more) ++sample_;
+  if (more ? sample_ == storage_.samples : sample_ + 1 != storage_.samples) refuse_changed(*storage_.stream);
+  return more;
+}
+
 bool StreamedRows::next() {
+  if (!advance(&SampleReader::next)) return false;
   const StreamedSource& source = *storage_.stream;
-  if (!reader_->next()) {
-    if (sample_ + 1 != storage_.samples) refuse_changed(source);
-    return false;
-  }
-  if (++sample_ == storage_.samples) refuse_changed(source);
   features_.assign(reader_->features().begin(), reader_->features().end());
   if (source.spec.scale) scale_sample(storage_, features_, sample_, *source.spec.scale, main_path(source.spec));
   for (size_t i = 0; i < source.fill.size(); ++i) {
@@ -54,26 +57,58 @@ bool StreamedRows::go_to(int64_t sample) {
     reader_->go_to(places[static_cast<size_t>(place - 1)], there);
     sample_ = there - 1;
   }
-  while (sample_ < sample) {
-    if (!next()) return false;
+  while (sample_ + 1 < sample) {
+    if (!advance(&SampleReader::skip)) return false;
   }
-  return true;
+  return next();
 }
 
-StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept)
+StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t rank, int64_t kept)
     : dataset_(dataset),
       seed_(seed),
       buffer_size_(shuffle ? std::min(dataset.shuffle_buffer(), dataset.size()) : 1),
+      rank_(rank),
       kept_count_(kept) {}
 
-void StreamReader::begin(int64_t epoch, int64_t position) {
-  const auto number = [this](Sample& sample) {
-    if (next_ == dataset_.size()) return false;
-    sample.id = next_++;
+// Returns which samples the rank reads in an epoch, by number; an empty vector if it is the only rank.
+std::vector<bool> StreamReader::samples_of_rank(const DataPlan& plan, int64_t epoch) const {
+  if (plan.spec().processes == 1) return {};
+  std::vector<bool> used(static_cast<size_t>(dataset_.size()));
+  int64_t next = 0, position = 0, sample = 0;
+  const auto number = [&](int64_t& item) {
+    if (next == dataset_.size()) return false;
+    item = next++;
     return true;
   };
+  ShuffleBuffer<int64_t> buffer(buffer_size_, seed_, epoch, number);
+  const auto pass = [&](int64_t until, bool of_rank) {
+    for (; position < until; ++position) {
+      buffer.take(sample, number);
+      if (of_rank || position < kept_count_) used[static_cast<size_t>(sample)] = true;
+    }
+  };
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+    const Slice slice = plan.slice(rank_, step);
+    if (slice.real == 0) continue;
+    pass(slice.begin, false);
+    pass(slice.begin + slice.real, true);
+  }
+  pass(kept_count_, true);
+  return used;
+}
+
+// Gives a sample the next number. Returns false after the last one.
+bool StreamReader::number_next(Sample& sample) {
+  if (next_ == dataset_.size()) return false;
+  sample.id = next_++;
+  return true;
+}
+
+void StreamReader::begin(const DataPlan& plan, int64_t epoch, int64_t position) {
+  const auto number = [this](Sample& sample) { return number_next(sample); };
   next_ = 0;
   kept_.clear();
+  used_ = samples_of_rank(plan, epoch);
   buffer_.emplace(buffer_size_, seed_, epoch, number);
   for (position_ = 0; position_ < position; ++position_) {
     buffer_->take(current_, number);
@@ -83,7 +118,8 @@ void StreamReader::begin(int64_t epoch, int64_t position) {
 
   std::vector<Sample*> numbered;
   for (Sample& sample : kept_) numbered.push_back(&sample);
-  for (Sample& sample : buffer_->held()) numbered.push_back(&sample);
+  for (Sample& sample : buffer_->held())
+    if (is_used(sample.id)) numbered.push_back(&sample);
   std::sort(numbered.begin(), numbered.end(), [](const Sample* a, const Sample* b) { return a->id < b->id; });
   rows_ = std::make_unique<StreamedRows>(dataset_.storage());
   for (Sample* const sample : numbered) {
@@ -106,8 +142,9 @@ void StreamReader::load(Sample& sample) {
 }
 
 bool StreamReader::read_next(Sample& sample) {
-  if (!rows_->go_to(next_)) return false;
-  sample.id = next_++;
+  if (next_ < dataset_.size() && !is_used(next_)) return number_next(sample);
+  if (!rows_->go_to(next_)) return false;  // which also checks where the file ends
+  number_next(sample);
   load(sample);
   return true;
 }
@@ -135,10 +172,10 @@ void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out)
   }
 }
 
-void StreamReader::read(int64_t epoch, const Slice& slice, const BatchRows& out) {
+void StreamReader::read(const DataPlan& plan, int64_t epoch, const Slice& slice, const BatchRows& out) {
   if (slice.size() == 0) return;
   if (epoch != epoch_ || (slice.real > 0 && slice.begin < position_))
-    begin(epoch, slice.real > 0 ? slice.begin : kept_count_);
+    begin(plan, epoch, slice.real > 0 ? slice.begin : kept_count_);
   while (slice.real > 0 && position_ < slice.begin) advance();
   for (int64_t i = 0; i < slice.real; ++i) {
     advance();

@@ -1,7 +1,8 @@
 // Streams samples: counts them once, then reads them in every epoch through a shuffle buffer.
 //
 // Samples have the same positions in an epoch as in an Order with the same seed and buffer size, so a data plan applies
-// unchanged. Memory: the buffer, the samples that may be repeated as padding, and a window of the file.
+// unchanged. Memory: the buffer, the samples that may be repeated as padding, a window of the file, and with several
+// ranks a bit for each sample.
 #pragma once
 
 #include <array>
@@ -28,6 +29,8 @@ class SampleReader {
 
   // Advances to the next sample. Returns false at the end.
   virtual bool next() = 0;
+  // As next(), for a sample that is not used.
+  virtual bool skip() { return next(); }
   // Continues with a sample that starts at one of StreamedSource::places.
   virtual void go_to(const SamplePlace& place, int64_t sample) = 0;
 
@@ -48,7 +51,7 @@ class StreamedRows {
  public:
   explicit StreamedRows(const Storage& storage);
 
-  // Advance to the next sample, or to a later one. Return false at the end.
+  // Advance to the next sample, or to a later one. Return false at the end. Samples in between are not parsed.
   bool next();
   bool go_to(int64_t sample);
   int64_t sample() const { return sample_; }                        // number of the current sample, from 0
@@ -59,6 +62,8 @@ class StreamedRows {
   float target() const { return reader_->target(); }
 
  private:
+  bool advance(bool (SampleReader::*to_next)());
+
   const Storage& storage_;
   std::unique_ptr<SampleReader> reader_;
   int64_t sample_ = -1;
@@ -74,17 +79,19 @@ struct BatchRows {
   std::span<float> targets = {};
 };
 
-// Reads the epochs of a stream for one loader.
+// Reads the epochs of a stream for the loader of one rank. Samples of other ranks pass through the shuffle buffer as
+// numbers only: they are neither parsed nor kept.
 class StreamReader {
  public:
   // `kept`: number of samples at the start of an epoch that are repeated as padding at its end. The data set must
   // outlive the reader.
-  StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept);
+  StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t rank, int64_t kept);
 
-  // Writes the samples of a slice of an epoch. If the slice follows the previous one, reads the samples in between.
-  // Otherwise replays the draws of the shuffle buffer up to the slice without reading, and then loads the samples that
-  // the buffer holds there. A compressed file is read from its start.
-  void read(int64_t epoch, const Slice& slice, const BatchRows& out);
+  // Writes the samples of a slice of an epoch, one of those of the rank in `plan`, which is the plan of the epoch. If
+  // the slice follows the previous one, continues there. Otherwise replays the draws of the shuffle buffer up to the
+  // slice without reading, and then loads the samples that the buffer holds there. A compressed file is read from its
+  // start.
+  void read(const DataPlan& plan, int64_t epoch, const Slice& slice, const BatchRows& out);
 
  private:
   struct Sample {
@@ -95,7 +102,10 @@ class StreamReader {
     float target = 0;
   };
 
-  void begin(int64_t epoch, int64_t position);
+  void begin(const DataPlan& plan, int64_t epoch, int64_t position);
+  std::vector<bool> samples_of_rank(const DataPlan& plan, int64_t epoch) const;
+  bool is_used(int64_t sample) const { return used_.empty() || used_[static_cast<size_t>(sample)]; }
+  bool number_next(Sample& sample);
   void load(Sample& sample);
   bool read_next(Sample& sample);
   void advance();
@@ -103,10 +113,11 @@ class StreamReader {
 
   const Dataset& dataset_;
   const uint64_t seed_;
-  const int64_t buffer_size_, kept_count_;
+  const int64_t buffer_size_, rank_, kept_count_;
   int64_t epoch_ = -1;
-  int64_t position_ = 0;  // position of the sample that advance() takes next
-  int64_t next_ = 0;      // number of the sample that enters the buffer next
+  int64_t position_ = 0;    // position of the sample that advance() takes next
+  int64_t next_ = 0;        // number of the sample that enters the buffer next
+  std::vector<bool> used_;  // by sample: whether the rank reads it in this epoch; empty: all
   std::unique_ptr<StreamedRows> rows_;
   std::optional<ShuffleBuffer<Sample>> buffer_;
   Sample current_;

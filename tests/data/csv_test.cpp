@@ -101,6 +101,38 @@ TEST_F(CsvTest, RejectsNulBytesWhereverTheyAre) {
   EXPECT_EQ(error(large + std::string("2,y\0\n", 5)), at(200002, std::ssize(large) + 3));
 }
 
+// Passing over a record leads to the same place as reading it, whatever its lines, quotes and line ends are, also where
+// the window of the lexer ends.
+TEST_F(CsvTest, SkipsTheRecordsThatItWouldRead) {
+  std::string text = "\n\r\n";
+  for (int i = 0; i < 6000; ++i)
+    text += std::array{"1,22,333\n",
+                       "\"a\nb\",c\r\n",
+                       "\n",
+                       "x\"y,\"\"\n",
+                       "\r\n",
+                       "\"\"\n",
+                       "long,field,of,a,row\r\n",
+                       "\"p,q\"\"\",r\n",
+                       "z\n"}[static_cast<size_t>(i * i % 11 % 9)];
+  text += std::string(300'000, 'w') + ",1\nlast,row";
+  const auto all = records(text);
+  ASSERT_GT(all.size(), 3000u);
+  for (const size_t period : {size_t{2}, size_t{3}, size_t{1000}, all.size()}) {
+    formats::InputFile input(write("x.csv", text));
+    CsvLexer lexer(input, ',');
+    std::vector<std::string_view> fields;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool reads = (i + 1) % period == 0;
+      ASSERT_TRUE(reads ? lexer.next(fields) : lexer.skip()) << i;
+      ASSERT_EQ(lexer.line(), all[i].first) << i;
+      if (!reads) continue;
+      ASSERT_EQ(std::vector<std::string>(fields.begin(), fields.end()), all[i].second) << i;
+    }
+    EXPECT_FALSE(lexer.skip());
+  }
+}
+
 TEST_F(CsvTest, ReadsRecordsLargerThanTheWindow) {
   const std::string field(100'000, 'x');
   std::string text;

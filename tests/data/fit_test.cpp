@@ -191,11 +191,12 @@ TEST_F(FitTest, RefusesThemInStreams) {
   spec.stream = true;
   spec.normalize = Normalize::kStandard;
   const Data data = load(spec, 0);
-  StreamReader reader(*data.eval, 0, false, 0);
+  StreamReader reader(*data.eval, 0, false, 0, 0);
   std::vector<int64_t> ids(3), classes(3);
   std::vector<float> features(3);
   const BatchRows out{.ids = ids, .inputs = {std::as_writable_bytes(std::span(features))}, .classes = classes};
-  const std::string text = message_of([&] { reader.read(0, {.begin = 0, .real = 3}, out); });
+  const std::string text =
+      message_of([&] { reader.read(DataPlan({.samples = 3, .batch_size = 3}), 0, {.begin = 0, .real = 3}, out); });
   EXPECT_TRUE(text.starts_with("eval.csv: sample 2, column 'a': 3e+38 is too large for f32 after normalisation: "))
       << text;
 }

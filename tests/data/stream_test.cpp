@@ -140,10 +140,22 @@ TEST_F(StreamTest, ResumesAtAnyPosition) {
 // one, which has padding.
 class LongStreamTest : public StreamTest {
  protected:
-  static std::string rows() {
+  // `is_damaged`: whether the first value of a row is no number.
+  static std::string rows(const std::function<bool(int64_t)>& is_damaged = [](int64_t) { return false; }) {
     std::string text = "a,b,l\n";
-    for (int64_t i = 0; i < 20'000; ++i) text += fmt::format("{},\"{}\",{}\n", i, -i, i % 5);
+    for (int64_t i = 0; i < 20'000; ++i) {
+      const std::string number = std::to_string(i);
+      text += fmt::format("{},\"{}\",{}\n", is_damaged(i) ? std::string(number.size(), 'x') : number, -i, i % 5);
+    }
     return text;
+  }
+
+  // Replaces the contents of the file that `data` was loaded from, which still looks unchanged.
+  void replace(const Data& data, std::string_view text) {
+    const std::filesystem::path path = data.train.storage().files[0].path;
+    const auto time = std::filesystem::last_write_time(path);
+    write(path.filename().string(), text);
+    std::filesystem::last_write_time(path, time);
   }
 
   static std::vector<Copy> from(const Data& data, int64_t step, int64_t count) {
@@ -175,16 +187,30 @@ TEST_F(LongStreamTest, ResumesFarFromTheStart) {
 
 // Damages a row after counting. A loader that starts after this row does not read it.
 TEST_F(LongStreamTest, ResumeDoesNotReadEarlierRows) {
-  std::string text = rows();
-  const std::string path = write("x.csv", text);
-  const auto time = std::filesystem::last_write_time(path);
-  const Data data = load(stream_of(path, 100), 0);
+  const Data data = load(stream_of(write("x.csv", rows()), 100), 0);
   const std::vector<Copy> whole = from(data, 60, 10);
-  text.replace(text.find("\n7000,"), 6, "\nxxxx,");
-  write("x.csv", text);
-  std::filesystem::last_write_time(path, time);
+  const int64_t earlier = from(data, 40, 1)[0].ids[0];
+  replace(data, rows([&](int64_t row) { return row == earlier; }));
   EXPECT_EQ(from(data, 60, 10), whole);
-  EXPECT_EQ(message_of([&] { from(data, 40, 30); }), "x.csv:7002: column 'a': expected a number, got 'xxxx'");
+  EXPECT_EQ(message_of([&] { from(data, 40, 30); }),
+            fmt::format("x.csv:{}: column 'a': expected a number, got 'xxxx'", earlier + 2));
+}
+
+// Damages all rows that only other ranks read, after counting.
+TEST_F(LongStreamTest, ARankReadsOnlyItsRows) {
+  const Data data = load(stream_of(write("x.csv", rows()), 100), 0);
+  const auto of_one_rank = [&] {
+    const DataPlan plan({.samples = 20'000, .batch_size = 50, .processes = 3, .drop_last = true});
+    Loader loader(data.train, plan, {.seed = 4, .rank = 2, .prefetch = 0});
+    return take(loader, plan.steps_per_epoch());
+  };
+  const std::vector<Copy> whole = of_one_rank();
+  std::vector<bool> is_read(20'000);
+  for (const Copy& batch : whole)
+    for (const int64_t id : batch.ids) is_read[static_cast<size_t>(id)] = true;
+  EXPECT_EQ(std::ranges::count(is_read, true), 133 * 50);
+  replace(data, rows([&](int64_t row) { return !is_read[static_cast<size_t>(row)]; }));
+  EXPECT_EQ(of_one_rank(), whole);
 }
 
 // Continues with two ranks after 7 samples that were consumed in other batches.
