@@ -93,6 +93,10 @@ std::vector<fs::path> spools_of(const fs::path& store) {
   return spools;
 }
 
+bool is_spool(const fs::path& file) {
+  return is_inside(file, spool_root());
+}
+
 bool is_spool_of(const fs::path& file, const fs::path& store) {
   return is_inside(file, folder_for(store));
 }

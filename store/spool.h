@@ -17,7 +17,9 @@ std::filesystem::path spool_root();
 // Returns the spools of a store, oldest first, also those in use.
 std::vector<std::filesystem::path> spools_of(const std::filesystem::path& store);
 
-// Whether a file is one of them.
+// Whether a file is a spool of any store.
+bool is_spool(const std::filesystem::path& file);
+// Whether a file is one of the spools of a store.
 bool is_spool_of(const std::filesystem::path& file, const std::filesystem::path& store);
 
 class Spool {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "schema/base/system_limits.h"
+#include "store/spool.h"
 
 namespace runner::store {
 namespace {
@@ -83,7 +84,9 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
                                      path.string(), path.string())};
   // For a full disk, SQLite's own text would repeat the message.
   if (primary == SQLITE_FULL)
-    return {primary, fmt::format("the store {} {}; {}", path.string(), meaning.what, meaning.advice)};
+    return {primary, fmt::format("the store {} {}; {}", path.string(), meaning.what,
+                                 is_spool(path) ? "free some space, or set RUNNER_SPOOL to a folder on another disk"
+                                                : meaning.advice)};
   return {primary, message_of(path, meaning, detail)};
 }
 

@@ -47,8 +47,8 @@ void check_supported(const fs::path& path, int64_t version) {
 
 [[noreturn]] void fail_foreign(const fs::path& path, uint32_t id) {
   fail(ErrorKind::kStore,
-       "{} is a database of another program (application id {:#x}, expected {:#x}); choose another file with --db",
-       path.string(), id, kApplicationId);
+       "{} is a database of another program (application id {:#x}, expected {:#x}); choose another file", path.string(),
+       id, kApplicationId);
 }
 
 [[noreturn]] void fail_unwritable(const fs::path& path) {
@@ -82,7 +82,7 @@ void check_header(const Database& database) {
   if (header.empty()) return;  // SQLite treats an empty file as an empty database
   if (header.find_first_not_of('\0') == std::string::npos) fail_bad_header(database.path(), "its header is lost");
   if (header.size() < kHeaderBytes || !header.starts_with(kMagic)) {
-    fail(ErrorKind::kStore, "{} is not an SQLite database; choose another file with --db", database.path().string());
+    fail(ErrorKind::kStore, "{} is not an SQLite database; choose another file", database.path().string());
   }
   const uint32_t id = big_endian(&header[kApplicationIdAt]);
   if (id != kApplicationId) fail_foreign(database.path(), id);

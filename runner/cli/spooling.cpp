@@ -112,10 +112,6 @@ void check_can_be_created(const fs::path& store) {
             store.string());
 }
 
-bool is_spool(const fs::path& file) {
-  return is_inside(file, store::spool_root());
-}
-
 // Whether nothing of a spool is lost with its file.
 bool is_redundant(const std::vector<store::IngestedRun>& runs) {
   return std::ranges::none_of(runs, &store::IngestedRun::has_unseen);
@@ -206,7 +202,7 @@ void RecordingPlace::report_failure(train::RunResult& result, train::Observer& o
 IngestedFile ingest_file(const fs::path& file, const fs::path& store) {
   RUN_CHECK(fs::exists(file), ErrorKind::kStore, "there is no file {}; name a spool, or a store to copy runs from",
             file.string());
-  const bool has_owner = is_spool(file);
+  const bool has_owner = store::is_spool(file);
   std::optional<store::Spool> spool = has_owner ? store::Spool::claim(file) : std::nullopt;
   if (has_owner && !spool) return {.file = file, .runs = {}, .is_in_use = true};
   if (spool && !store::store_exists(file)) {  // its process was killed before it created the spool

@@ -66,6 +66,16 @@ TEST_F(Spools, MustBeOnALocalDisk) {
                         (network / "spools").string()));
 }
 
+TEST_F(Spools, SayHowToMoveThemFromAFullDisk) {
+  const Spool spool = Spool::create(path);
+  Store store = Store::open(spool.file(), Access::kWrite);
+  store.database().exec("PRAGMA max_page_count = 1");
+  EXPECT_EQ(error_of([&] { store.database().exec("CREATE TABLE large AS SELECT zeroblob(1000000)"); }),
+            fmt::format("store: the store {} cannot grow: its disk is full; free some space, or set RUNNER_SPOOL to a "
+                        "folder on another disk",
+                        spool.file().string()));
+}
+
 TEST_F(Spools, AreInTheFolderForTemporaryFilesByDefault) {
   ::unsetenv("RUNNER_SPOOL");
   ::setenv("TMPDIR", local.path().c_str(), 1);

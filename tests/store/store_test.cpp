@@ -113,9 +113,9 @@ class StoreRefuses : public StoreTest {
 
 TEST_F(StoreRefuses, AFileThatIsNotADatabase) {
   write_file(path, "step,loss\n1,0.5\n");
-  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file with --db", path.string()));
+  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file", path.string()));
   write_file(path, std::string(5000, 'x'));
-  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file with --db", path.string()));
+  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file", path.string()));
 }
 
 TEST_F(StoreRefuses, AnotherProgramsDatabase) {
@@ -125,7 +125,7 @@ TEST_F(StoreRefuses, AnotherProgramsDatabase) {
   sqlite3_close(handle);
   expect_refused(
       fmt::format("store: {} is a database of another program (application id 0x7, expected 0x726e6e72); choose "
-                  "another file with --db",
+                  "another file",
                   path.string()));
 }
 
