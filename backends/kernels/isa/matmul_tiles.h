@@ -21,14 +21,14 @@ namespace runner::backends::RUNNER_ISA {
 
 namespace {
 
+// Rows of a tile, and vectors of its columns, which are a panel. The sums take most of the registers.
 #if defined(__AVX512F__)
-constexpr int kVectorBytes = 64, kTileRows = 12;
+constexpr int kVectorBytes = 64, kTileRows = 6, kPanelVectors = 4;
 #elif defined(__AVX2__)
-constexpr int kVectorBytes = 32, kTileRows = 6;
+constexpr int kVectorBytes = 32, kTileRows = 6, kPanelVectors = 2;
 #else
-constexpr int kVectorBytes = 16, kTileRows = 4;
+constexpr int kVectorBytes = 16, kTileRows = 4, kPanelVectors = 2;
 #endif
-constexpr int kPanelVectors = 2;
 
 // A vector of elements, and how their products with one factor are added to a vector of sums.
 template <class T>
@@ -121,10 +121,14 @@ RUNNER_INLINE void run_tile(TileArguments<T> t, std::integer_sequence<int, row..
   const int64_t stride = narrow ? kCols : t.c_stride;
 
   Sums<T> sums[sizeof...(row)][vectors];
+  const auto clear = [&](Sums<T>(&sum)[vectors]) { ((sum[vector] = Sums<T>{}), ...); };
   const auto start = [&](Sums<T>(&sum)[vectors], const SumOf<T>* from) {
-    ((sum[vector] = t.add ? load<Sums<T>>(from + vector * kWidth<T>) : Sums<T>{}), ...);
+    ((sum[vector] = load<Sums<T>>(from + vector * kWidth<T>)), ...);
   };
-  (start(sums[row], target + row * stride), ...);
+  if (t.add)
+    (start(sums[row], target + row * stride), ...);
+  else
+    (clear(sums[row]), ...);
   for (int64_t k = 0; k < t.inner; ++k, t.b += t.b_stride, t.a += t.k_stride) {
     const Vector<T> b[vectors] = {load<Vector<T>>(t.b + vector * kWidth<T>)...};
     const auto step = [&](Sums<T>(&sum)[vectors], T factor) {
@@ -154,18 +158,20 @@ struct Tiles {
   constexpr void fill(std::integer_sequence<int, rows...>) {
     ((table[vectors - 1][rows] = tile<T, rows + 1, vectors>), ...);
   }
-  constexpr Tiles() : table{} {
-    fill<1>(std::make_integer_sequence<int, kTileRows>{});
-    fill<2>(std::make_integer_sequence<int, kTileRows>{});
+  template <int... vectors>
+  constexpr void fill_all(std::integer_sequence<int, vectors...>) {
+    (fill<vectors + 1>(std::make_integer_sequence<int, kTileRows>{}), ...);
   }
+  constexpr Tiles() : table{} { fill_all(std::make_integer_sequence<int, kPanelVectors>{}); }
 };
 template <class T>
 constexpr Tiles<T> kTiles;
 
 // ---- blocks --------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kBlockInner = 256;  // a panel of this many rows stays in the L1 cache
-constexpr int64_t kBlockPanels = 4;   // and this many panels in the L2 cache
+// A block of B, of this many rows and panels, stays in the L2 cache.
+constexpr int64_t kBlockInner = 256, kBlockRowBytes = 1536;
+constexpr int64_t kBlockPanels = kBlockRowBytes / (kPanelVectors * kVectorBytes);
 template <class T>
 constexpr int64_t kBlockCols = kBlockPanels* kPanelCols<T>;
 
@@ -178,17 +184,17 @@ struct Panel {
 };
 
 // The panels of B for columns from `col` and rows from `k` on. They are read in place if their rows are contiguous and
-// they are either read once or small enough for the cache.
+// they are either read once or twice, or small enough for the cache.
 template <class T>
 int prepare_panels(const MatmulBlock<T>& m, int64_t col, int64_t cols, int64_t k, int64_t inner,
                    Panel<T> (&panels)[kBlockPanels]) {
   constexpr int64_t kCachedElems = 8192;
-  const bool in_place = m.b_col_stride == 1 && (m.rows <= kTileRows || m.inner * m.b_k_stride <= kCachedElems);
+  const bool in_place = m.b_col_stride == 1 && (m.rows <= 2 * kTileRows || m.inner * m.b_k_stride <= kCachedElems);
   T* room = m.panels;
   int count = 0;
   for (int64_t j = col; j < col + cols; j += kPanelCols<T>, ++count) {
     const int64_t n = smaller(kPanelCols<T>, col + cols - j);
-    const int vectors = n > kWidth<T> ? 2 : 1;
+    const int vectors = static_cast<int>((n + kWidth<T> - 1) / kWidth<T>);
     if (m.packed_inner > 0) {
       panels[count] = {m.panels + j * m.packed_inner + k * kPanelCols<T>, kPanelCols<T>, n, vectors};
       continue;
@@ -237,7 +243,7 @@ void multiply(const MatmulBlock<T>& m) {
 
 template <class T>
 int64_t panel_elems(int64_t cols, int64_t inner) {
-  const int64_t padded = round_up(cols, kPanelCols<T>);
+  const int64_t padded = round_up(cols, kWidth<T>);
   return smaller(inner, kBlockInner) * smaller(padded, kBlockCols<T>);
 }
 
