@@ -1,4 +1,5 @@
 // model.type gpt: GPT-2 (Radford et al. 2019) with the parameter names of nanoGPT and transformers.
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@ namespace runner::nn {
 namespace {
 
 namespace ops = backends::ops;
+using backends::Shape;
 
 // Deviation of the weights of projections that are added to the residual stream.
 double residual_deviation(const schema::ModelSpec& spec) {
@@ -30,8 +32,13 @@ class GptAttention : public Group {
   // x: (B, T, C)
   Value record(ForwardContext& context, Value x) const override {
     const Value all = c_attn_->forward(context, x);
-    const int64_t width = x.shape()[2];
-    const auto part = [&](int64_t i) { return split_heads(ops::slice(all, 2, i * width, (i + 1) * width), heads_); };
+    const int64_t samples = all.shape()[0], tokens = all.shape()[1], width = x.shape()[2] / heads_;
+    // One copy, of which q, k and v are views.
+    const Value by_part = ops::permute(ops::reshape(all, Shape{samples, tokens, 3, heads_, width}),
+                                       std::array<int64_t, 5>{2, 0, 3, 1, 4});
+    const auto part = [&](int64_t i) {
+      return ops::reshape(ops::slice(by_part, 0, i, i + 1), Shape{samples, heads_, tokens, width});
+    };
     const Value mixed = attention(context, part(0), part(1), part(2), {.causal = true, .dropout = dropout_});
     return apply_dropout(context, c_proj_->forward(context, merge_heads(mixed)), dropout_);
   }

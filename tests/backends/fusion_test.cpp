@@ -134,6 +134,28 @@ TEST_F(FusionTest, PadsThatFillAnAxisAreJoined) {
             run_plan_once(program_, tensors, {.fusion = Fusion::kNone}, pool_of(1)).outputs);
 }
 
+// Thirds of a tensor, as attention_grad returns them, and pads that put them where they were.
+TEST_F(FusionTest, PartsOfOneTensorAreNotCopied) {
+  const Value x = input(DType::kF32, {24}), all = ops::exp(x);
+  const auto third = [&](int64_t i, int64_t place) {
+    return ops::pad(ops::reshape(ops::slice(all, 0, 8 * i, 8 * i + 8), Shape{1, 2, 4}), 0, place, 2 - place);
+  };
+  returns(ops::transpose(ops::add(third(0, 0), ops::add(third(1, 1), third(2, 2))), 0, 1));
+  const Program joined = join_pads(program_);
+  EXPECT_EQ(verify(joined), "");
+  EXPECT_EQ(count_of(joined, Op::kConcat) + count_of(joined, Op::kPad) + count_of(joined, Op::kSlice), 0);
+  const std::vector<HostTensor> tensors{{x.type(), [](int64_t i) { return static_cast<double>(i) * 0.1; }}};
+  EXPECT_EQ(run_plan_once(program_, tensors, {}, pool_of(1)).outputs,
+            run_plan_once(program_, tensors, {.fusion = Fusion::kNone}, pool_of(1)).outputs);
+  returns(ops::add(third(0, 1), ops::add(third(1, 0), third(2, 2))));  // in another order
+  EXPECT_EQ(count_of(join_pads(program_), Op::kConcat), 1);
+  const auto column = [&](int64_t i) {
+    return ops::pad(ops::reshape(ops::slice(all, 0, 12 * i, 12 * i + 12), Shape{6, 2}), 1, 2 * i, 2 - 2 * i);
+  };
+  returns(ops::add(column(0), column(1)));  // of rows that are not one after the other
+  EXPECT_EQ(count_of(join_pads(program_), Op::kConcat), 2);
+}
+
 TEST_F(FusionTest, OtherSumsOfPadsStay) {
   const Value a = input(DType::kF32, {2, 3}), square = input(DType::kF32, {3, 3}), whole = input(DType::kF32, {2, 6});
   returns(ops::add(ops::pad(a, 1, 0, 3), ops::pad(a, 1, 2, 1)));  // they overlap

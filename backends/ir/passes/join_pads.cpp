@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/passes/rewriter.h"
+#include "backends/ir/views.h"
 
 namespace runner::backends {
 namespace {
@@ -70,6 +72,27 @@ bool cover_an_axis(const std::vector<Piece>& pieces, const Shape& shape) {
   return end == shape[pieces[0].axis];
 }
 
+// The tensor that a value is a view of, and the element at which it begins there.
+std::pair<ValueId, int64_t> viewed(const Program& program, ValueId id) {
+  int64_t first = 0;
+  for (; program.node(id).op != Op::kBarrier && is_view(program, id); id = program.operands(id)[0])
+    first += view_start(program, id);
+  return {id, first};
+}
+
+// The tensor whose elements the pieces are, one after the other; none if there is no such tensor.
+std::optional<ValueId> whole_of(const Program& program, const std::vector<Piece>& pieces, const Shape& shape) {
+  for (int axis = 0; axis < pieces[0].axis; ++axis)
+    if (shape[axis] != 1) return std::nullopt;
+  const ValueId whole = viewed(program, pieces[0].tensor).first;
+  int64_t end = 0;
+  for (const Piece& piece : pieces) {
+    if (viewed(program, piece.tensor) != std::pair(whole, end)) return std::nullopt;
+    end += program.type(piece.tensor).shape.elements();
+  }
+  return end == program.type(whole).shape.elements() ? std::optional(whole) : std::nullopt;
+}
+
 }  // namespace
 
 Program join_pads(const Program& program) {
@@ -82,9 +105,14 @@ Program join_pads(const Program& program) {
       rewriter.copy(id);
       continue;
     }
+    rewriter.make_from(id);
+    if (const std::optional<ValueId> whole = whole_of(program, pieces, program.type(id).shape)) {
+      const ValueId operand[] = {rewriter.mapped(*whole)};
+      rewriter.map(id, rewriter.to().record(Op::kReshape, operand, {}, program.type(id)));
+      continue;
+    }
     std::vector<ValueId> tensors;
     for (const Piece& piece : pieces) tensors.push_back(rewriter.mapped(piece.tensor));
-    rewriter.make_from(id);
     const int64_t axis[] = {pieces[0].axis};
     rewriter.map(id, rewriter.to().record(Op::kConcat, tensors, axis, program.type(id)));
   }

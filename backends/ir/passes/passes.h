@@ -37,7 +37,7 @@ inline Program dce(const Program& program) {
 Program with_constants(const Program& program, std::span<const std::optional<double>> by_input);
 
 // For Programs whose element-wise ops are fused: a sum of tensors padded with zeros that together fill an axis becomes
-// their concatenation. The gradients of slices are such sums. A −0 stays −0.
+// their concatenation, or the tensor whose parts they all are. The gradients of slices are such sums. A −0 stays −0.
 Program join_pads(const Program& program);
 
 // Returns the form that plans are made from: every output is a computed value, neither an input nor a view of one, and
