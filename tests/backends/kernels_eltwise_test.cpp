@@ -482,6 +482,31 @@ TEST(Eltwise, NamedLoopsAreBitIdenticalToTheVm) {
   }
 }
 
+// Loops with a table have an entry for each value of bf16.
+TEST(Eltwise, ActivationsOfBf16AreBitIdenticalForAllValues) {
+  const Shape all{1 << 16};
+  TestTensor x({DType::kBf16, all}), bias({DType::kBf16, all}, [](int64_t) { return -0.0; });
+  for (int64_t i = 0; i < all[0]; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    std::memcpy(x.at(i), &bits, sizeof bits);
+  }
+  const TestTensor operands[] = {x, bias};
+  int loops_of_activations = 0;
+  for (const NamedLoop& loop : loops().named) {
+    const std::string_view name = loop.name;
+    if (name.find("gelu") == name.npos || !name.ends_with("slope_bf16")) continue;
+    ++loops_of_activations;
+    const EltwiseGroup group = group_of(NamedGroupParser(loop.text).parse(), all, false);
+    const auto want = run_kernel(prepare_eltwise_vm(group), operands, result_types(group));
+    EveryIsa isas;
+    isas.run([&](Isa isa) {
+      const auto got = run_kernel(prepare_eltwise(group), operands, result_types(group));
+      for (size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(got[k].same_bits(want[k])) << name << " on " << name_of(isa);
+    });
+  }
+  EXPECT_EQ(loops_of_activations, 2);
+}
+
 EltwiseGroup flat_group(const char* text, int64_t elements) {
   return group_of(NamedGroupParser(text).parse(), Shape{elements}, false);
 }
