@@ -75,9 +75,9 @@ class AttentionWorker {
     } else {
       weigh(block);
       for (int64_t r = 0; r < block.rows && a_.spec.p > 0; ++r)
-        attention_loops<T>().drop(scratch_.scores + r * a_.stride(), dropout_row(block, r), scratch_.seen[r]);
+        loops().attention.of<T>().drop(scratch_.scores + r * a_.stride(), dropout_row(block, r), scratch_.seen[r]);
       products_.values(out, scratch_.scores, block.rows, block.keys);
-      attention_loops<T>().scale_rows(out, scratch_.factors, block.rows, a_.width);
+      loops().attention.of<T>().scale_rows(out, scratch_.factors, block.rows, a_.width);
     }
     store(at, block.rows * a_.width);
   }
@@ -121,15 +121,15 @@ class AttentionWorker {
     products_.load_rows(arguments_, offset(block), block.rows);
     products_.scores(scratch_.scores, block.rows, block.keys);
     for (int64_t r = 0; r < block.rows; ++r) scratch_.seen[r] = seen_by(block.first_row + r);
-    attention_loops<T>().exponentials({.scores = scratch_.scores,
-                                       .scale = products_.scale_of_scores(),
-                                       .stride = a_.stride(),
-                                       .rows = block.rows,
-                                       .keys = block.keys,
-                                       .seen = scratch_.seen,
-                                       .mask = mask_of(block),
-                                       .mask_stride = a_.mask_strides[2]},
-                                      scratch_.factors);
+    loops().attention.of<T>().exponentials({.scores = scratch_.scores,
+                                            .scale = products_.scale_of_scores(),
+                                            .stride = a_.stride(),
+                                            .rows = block.rows,
+                                            .keys = block.keys,
+                                            .seen = scratch_.seen,
+                                            .mask = mask_of(block),
+                                            .mask_stride = a_.mask_strides[2]},
+                                           scratch_.factors);
   }
 
   const T* mask_of(const RowBlock& block) const {
@@ -166,11 +166,11 @@ class AttentionWorker {
   void row_gradient(const RowBlock& block, int64_t r) {
     const int64_t seen = scratch_.seen[r];
     T* const grads = scratch_.grads + r * a_.stride();
-    attention_loops<T>().gradient({.weights = scratch_.scores + r * a_.stride(),
-                                   .grads = grads,
-                                   .dropout = a_.spec.p > 0 ? dropout_row(block, r) : nullptr,
-                                   .factor = scratch_.factors[r],
-                                   .keys = seen});
+    loops().attention.of<T>().gradient({.weights = scratch_.scores + r * a_.stride(),
+                                        .grads = grads,
+                                        .dropout = a_.spec.p > 0 ? dropout_row(block, r) : nullptr,
+                                        .factor = scratch_.factors[r],
+                                        .keys = seen});
     std::fill_n(grads + seen, block.keys - seen, T{0});
   }
 

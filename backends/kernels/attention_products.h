@@ -45,15 +45,6 @@ struct Attention {
   float kept() const { return static_cast<float>(1.0 / (1.0 - spec.p)); }
 };
 
-// The loops of T, which is float or double.
-template <class T>
-const AttentionLoops<T>& attention_loops() {
-  if constexpr (std::is_same_v<T, float>)
-    return loops().attention_f32;
-  else
-    return loops().attention_f64;
-}
-
 // k or v of one head as the right operand of the products of its blocks: packed once if there are enough rows, else
 // read where it is. `T`: of an element.
 template <class T>
@@ -120,7 +111,7 @@ class WideProducts {
   // Loads rows of q, and of the gradient if there is one, from element `first` on.
   void load_rows(const KernelArguments& arguments, int64_t first, int64_t rows) {
     const T* const q = read(arguments, 0, first, rows * a_.width, q_room_);
-    attention_loops<T>().scale(q_room_, q, static_cast<T>(a_.spec.scale), rows * a_.width);
+    loops().attention.of<T>().scale(q_room_, q, static_cast<T>(a_.spec.scale), rows * a_.width);
     if (a_.is_gradient()) grad_ = read(arguments, a_.spec.grad, first, rows * a_.width, grad_room_);
   }
 
@@ -139,7 +130,7 @@ class WideProducts {
     add_over_rows(dv, weights, grad_, rows, keys);
     add_over_rows(dk, grads, q_room_, rows, keys);
     by_keys_.multiply({dq, a_.width}, {grads, a_.stride(), 1}, rows, a_.width, keys);
-    attention_loops<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), rows * a_.width);
+    loops().attention.of<T>().scale(dq, dq, static_cast<T>(a_.spec.scale), rows * a_.width);
   }
 
  private:

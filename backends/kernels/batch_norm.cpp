@@ -14,14 +14,6 @@ namespace runner::backends {
 
 namespace {
 
-template <class T>
-const ChannelLoops<T>& channel_loops() {
-  if constexpr (std::is_same_v<T, float>)
-    return loops().channels_f32;
-  else
-    return loops().channels_f64;
-}
-
 struct ChannelSums {
   DType a, x, means;  // storage of the operands; that of `a` for those that are left out
   size_t operands;
@@ -62,7 +54,7 @@ void add_rows(const ChannelSums& c, const KernelArguments& arguments, const T* m
                          reinterpret_cast<T*>(converted + operand * room_bytes));
   };
   const T* const a = read(0, c.a);
-  const ChannelLoops<T>& of = channel_loops<T>();
+  const ChannelLoops<T>& of = loops().channels.of<T>();
   if (c.operands == 1) return of.add_values(sums, a, rows, c.cols);
   if (c.operands == 2) return of.add_squares(sums, a, means, rows, c.cols);
   of.add_products(sums, a, read(1, c.x), means, rows, c.cols);

@@ -102,7 +102,7 @@ void gather_columns(const Plane& plane, const WindowBlock& block, const T* x, T*
 // The transpose: adds the columns to the elements of channel x.
 template <class T>
 void scatter_columns(const Plane& plane, const WindowBlock& block, const T* columns, T* x) {
-  const WindowLoops<T>& loops_of_windows = window_loops<T>();
+  const WindowLoops<T>& loops_of_windows = loops().windows.of<T>();
   for_pieces(plane, block, [&](const WindowPiece& piece) {
     if (piece.n > 0) loops_of_windows.add_to(x + piece.x, plane.w.window.stride, columns + piece.first, piece.n);
     columns += block.columns.size();

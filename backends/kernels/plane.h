@@ -10,15 +10,6 @@
 
 namespace runner::backends {
 
-// The loops of rows of windows of T, which is float or double.
-template <class T>
-const WindowLoops<T>& window_loops() {
-  if constexpr (std::is_same_v<T, float>)
-    return loops().windows_f32;
-  else
-    return loops().windows_f64;
-}
-
 struct PlaneAxis {
   int64_t size = 1, windows = 1;
   Window window = {};

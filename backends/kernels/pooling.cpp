@@ -66,12 +66,12 @@ bool is_of_four(const Plane& plane) {
 template <class T>
 void largest(const Plane& plane, const T* x, T* windows) {
   if (is_of_four(plane))
-    return window_loops<T>().largest_of_four(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
+    return loops().windows.of<T>().largest_of_four(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     T* const best = windows + row * plane.w.windows;
     std::fill_n(best, plane.w.windows, -std::numeric_limits<T>::infinity());
     for_elements(plane, row, [&](int64_t, int64_t to, int64_t first, int64_t n) {
-      window_loops<T>().largest(best + to, x + first, plane.w.window.stride, n);
+      loops().windows.of<T>().largest(best + to, x + first, plane.w.window.stride, n);
     });
   }
 }
@@ -82,7 +82,7 @@ void sum(const Plane& plane, const T* x, T* windows) {
     T* const sums = windows + row * plane.w.windows;
     std::fill_n(sums, plane.w.windows, T{0});
     for_elements(plane, row, [&](int64_t, int64_t to, int64_t first, int64_t n) {
-      window_loops<T>().add(sums + to, x + first, plane.w.window.stride, n);
+      loops().windows.of<T>().add(sums + to, x + first, plane.w.window.stride, n);
     });
   }
 }
@@ -92,7 +92,7 @@ void spread(const Plane& plane, const T* windows, T* x) {
   std::fill_n(x, plane.size(), T{0});
   for (int64_t row = 0; row < plane.h.windows; ++row)
     for_elements(plane, row, [&](int64_t, int64_t to, int64_t first, int64_t n) {
-      window_loops<T>().add_to(x + first, plane.w.window.stride, windows + row * plane.w.windows + to, n);
+      loops().windows.of<T>().add_to(x + first, plane.w.window.stride, windows + row * plane.w.windows + to, n);
     });
 }
 
@@ -101,15 +101,16 @@ template <class T>
 void scatter(const Plane& plane, const T* x, const T* windows, T* out, const PoolScratch<T>& scratch) {
   if (is_of_four(plane)) {
     if (4 * plane.windows() < plane.size()) std::fill_n(out, plane.size(), T{0});
-    return window_loops<T>().spread_to_largest_of_four(out, x, windows, plane.w.size, plane.h.windows, plane.w.windows);
+    return loops().windows.of<T>().spread_to_largest_of_four(out, x, windows, plane.w.size, plane.h.windows,
+                                                             plane.w.windows);
   }
   std::fill_n(out, plane.size(), T{0});
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     std::fill_n(scratch.best, plane.w.windows, -std::numeric_limits<T>::infinity());
     std::fill_n(scratch.at, plane.w.windows, -1);
     for_elements(plane, row, [&](int64_t k, int64_t to, int64_t first, int64_t n) {
-      window_loops<T>().largest_at(scratch.best + to, scratch.at + to, x + first, plane.w.window.stride, n,
-                                   static_cast<int32_t>(k));
+      loops().windows.of<T>().largest_at(scratch.best + to, scratch.at + to, x + first, plane.w.window.stride, n,
+                                         static_cast<int32_t>(k));
     });
     for (int64_t i = 0; i < plane.w.windows; ++i) {
       const int64_t ky = scratch.at[i] / plane.w.window.size, kx = scratch.at[i] % plane.w.window.size;

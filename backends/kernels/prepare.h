@@ -58,10 +58,8 @@ template <class T>
 const MatmulLoops<T>& matmul_loops() {
   if constexpr (std::is_same_v<T, Bf16Pair>)
     return pair_loops()->products;
-  else if constexpr (std::is_same_v<T, float>)
-    return loops().matmul_f32;
   else
-    return loops().matmul_f64;
+    return loops().matmul.of<T>();
 }
 
 template <class T>

@@ -18,17 +18,6 @@ namespace runner::backends {
 
 namespace {
 
-template <class T>
-const RowLoops<T>& row_loops();
-template <>
-const RowLoops<float>& row_loops() {
-  return loops().rows_f32;
-}
-template <>
-const RowLoops<double>& row_loops() {
-  return loops().rows_f64;
-}
-
 // Elements per block of rows. Blocks of 16-bit storage are converted in scratch.
 constexpr int64_t kBlockElems = 4096;
 
@@ -117,7 +106,7 @@ void for_blocks(const Rows& rows, const KernelArguments& arguments, const Body& 
 
 template <class T>
 void softmax(const Rows& rows, const KernelArguments& arguments) {
-  const auto loop = rows.op == Op::kSoftmax ? row_loops<T>().softmax : row_loops<T>().log_softmax;
+  const auto loop = rows.op == Op::kSoftmax ? loops().rows.of<T>().softmax : loops().rows.of<T>().log_softmax;
   for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
     const T* x = block.read(0, first * rows.cols, n * rows.cols);
     loop(x, block.write(first * rows.cols, n * rows.cols), n, rows.cols);
@@ -147,9 +136,9 @@ void cross_entropy(const Rows& rows, const KernelArguments& arguments) {
                                  .ignore = rows.ignore,
                                  .smoothing = rows.smoothing};
     if (forward)
-      row_loops<T>().cross_entropy(in, block.write(first, n));
+      loops().rows.of<T>().cross_entropy(in, block.write(first, n));
     else
-      row_loops<T>().cross_entropy_grad(in, block.write(first * rows.cols, n * rows.cols));
+      loops().rows.of<T>().cross_entropy_grad(in, block.write(first * rows.cols, n * rows.cols));
   });
 }
 
@@ -174,7 +163,7 @@ LayerNormRows<T> norm_rows(const Rows& rows, Block<T>& block, int64_t first, int
 
 template <class T>
 void norm(const Rows& rows, const KernelArguments& arguments) {
-  const RowLoops<T>& table = row_loops<T>();
+  const RowLoops<T>& table = loops().rows.of<T>();
   const auto loop = rows.op == Op::kLayerNorm        ? table.layer_norm
                     : rows.op == Op::kLayerNormGradX ? table.layer_norm_grad_x
                     : rows.op == Op::kRmsNorm        ? table.rms_norm
@@ -190,8 +179,8 @@ template <class T>
 void norm_grad_weight(const Rows& rows, const KernelArguments& arguments) {
   auto* sums =
       reinterpret_cast<double*>(arguments.scratch + static_cast<size_t>(rows.chunks) * Block<T>::scratch_bytes(rows));
-  const auto loop =
-      rows.op == Op::kLayerNormGradGamma ? row_loops<T>().layer_norm_grad_gamma : row_loops<T>().rms_norm_grad_weight;
+  const auto loop = rows.op == Op::kLayerNormGradGamma ? loops().rows.of<T>().layer_norm_grad_gamma
+                                                       : loops().rows.of<T>().rms_norm_grad_weight;
   arguments.pool.parallel_for(rows.chunks, [&](int64_t chunk) {
     double* sum = sums + chunk * rows.cols;
     std::fill_n(sum, rows.cols, 0.0);
@@ -213,8 +202,8 @@ void label_rank(const Rows& rows, const KernelArguments& arguments) {
   const auto* labels = operand<int64_t>(arguments, 1);
   auto* out = result<LabelRank>(arguments);
   for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
-    row_loops<T>().label_rank(block.read(0, first * rows.cols, n * rows.cols), labels + first, out + first, n,
-                              rows.cols);
+    loops().rows.of<T>().label_rank(block.read(0, first * rows.cols, n * rows.cols), labels + first, out + first, n,
+                                    rows.cols);
   });
 }
 

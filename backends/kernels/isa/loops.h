@@ -254,21 +254,31 @@ struct RandomLoops {
   Initial initial_uniform, initial_normal;
 };
 
+// The two tables of loops that exist for float and for double.
+template <template <class> class Table>
+struct ByFloat {
+  const Table<float>& f32;
+  const Table<double>& f64;
+
+  template <class T>
+  const Table<T>& of() const {
+    if constexpr (std::is_same_v<T, float>)
+      return f32;
+    else
+      return f64;
+  }
+};
+
 struct Loops {
   const EltwiseLoops& eltwise;
   std::span<const NamedLoop> named;
   const ReduceLoops& reduce;
-  const RowLoops<float>& rows_f32;
-  const RowLoops<double>& rows_f64;
-  const MatmulLoops<float>& matmul_f32;
-  const MatmulLoops<double>& matmul_f64;
+  ByFloat<RowLoops> rows;
+  ByFloat<MatmulLoops> matmul;
   MatvecLoops matvec;
-  const AttentionLoops<float>& attention_f32;
-  const AttentionLoops<double>& attention_f64;
-  const WindowLoops<float>& windows_f32;
-  const WindowLoops<double>& windows_f64;
-  const ChannelLoops<float>& channels_f32;
-  const ChannelLoops<double>& channels_f64;
+  ByFloat<AttentionLoops> attention;
+  ByFloat<WindowLoops> windows;
+  ByFloat<ChannelLoops> channels;
   const TransposeLoops& transpose;
   RandomLoops random;
 };

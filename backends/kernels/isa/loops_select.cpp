@@ -39,12 +39,12 @@ const PairLoops& pair_loops();
 namespace {
 
 // The table of one set, from the tables of its files.
-#define RUNNER_LOOPS(isa)                                                                                       \
-  Loops {                                                                                                       \
-    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(),  \
-        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::matvec_loops(), isa::attention_loops_f32(),      \
-        isa::attention_loops_f64(), isa::window_loops_f32(), isa::window_loops_f64(), isa::channel_loops_f32(), \
-        isa::channel_loops_f64(), isa::transpose_loops(), isa::random_loops()                                   \
+#define RUNNER_LOOPS(isa)                                                                                             \
+  Loops {                                                                                                             \
+    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), {isa::row_loops_f32(), isa::row_loops_f64()},      \
+        {isa::matmul_loops_f32(), isa::matmul_loops_f64()}, isa::matvec_loops(),                                      \
+        {isa::attention_loops_f32(), isa::attention_loops_f64()}, {isa::window_loops_f32(), isa::window_loops_f64()}, \
+        {isa::channel_loops_f32(), isa::channel_loops_f64()}, isa::transpose_loops(), isa::random_loops()             \
   }
 
 bool supported(Isa isa) {
