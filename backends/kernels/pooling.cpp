@@ -66,7 +66,7 @@ bool is_of_four(const Plane& plane) {
 template <class T>
 void largest(const Plane& plane, const T* x, T* windows) {
   if (is_of_four(plane))
-    return loops().windows.of<T>().largest_of_four(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
+    return loops().windows_of_four.of<T>().largest(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     T* const best = windows + row * plane.w.windows;
     std::fill_n(best, plane.w.windows, -std::numeric_limits<T>::infinity());
@@ -101,7 +101,7 @@ template <class T>
 void scatter(const Plane& plane, const T* x, const T* windows, T* out, const PoolScratch<T>& scratch) {
   if (is_of_four(plane)) {
     if (4 * plane.windows() < plane.size()) std::fill_n(out, plane.size(), T{0});
-    return loops().windows.of<T>().spread_to_largest_of_four(out, x, windows, plane.w.size, plane.h.windows,
+    return loops().windows_of_four.of<T>().spread_to_largest(out, x, windows, plane.w.size, plane.h.windows,
                                                              plane.w.windows);
   }
   std::fill_n(out, plane.size(), T{0});
@@ -151,6 +151,28 @@ void run_pool(const Pool& pool, const KernelArguments& arguments) {
   });
 }
 
+// Without a conversion of the planes.
+template <Op op>
+void run_of_four_bf16(const Pool& pool, const KernelArguments& arguments) {
+  const Plane& plane = pool.plane;
+  const int64_t size = plane.size(), windows = plane.windows();
+  const WindowsOfFour<uint16_t>& of_four = loops().windows_of_four_bf16;
+  arguments.pool.parallel_for(pool.chunks, [&](int64_t chunk) {
+    const IndexRange<int64_t> planes = part_of(pool.planes, chunk, pool.chunks);
+    for (int64_t i = planes.begin; i < planes.end; ++i) {
+      const uint16_t* const x = operand<uint16_t>(arguments, 0) + i * size;
+      if constexpr (op == Op::kMaxPool) {
+        of_four.largest(result<uint16_t>(arguments) + i * windows, x, plane.w.size, plane.h.windows, plane.w.windows);
+      } else {
+        uint16_t* const out = result<uint16_t>(arguments) + i * size;
+        if (4 * windows < size) std::fill_n(out, size, uint16_t{0});
+        of_four.spread_to_largest(out, x, operand<uint16_t>(arguments, 1) + i * windows, plane.w.size, plane.h.windows,
+                                  plane.w.windows);
+      }
+    }
+  });
+}
+
 template <Op op>
 Kernel prepare_pool(const KernelRequest& request) {
   constexpr double kElementNs = 0.3;
@@ -160,6 +182,8 @@ Kernel prepare_pool(const KernelRequest& request) {
   pool.chunks = chunk_count(kElementNs * elements, pool.planes);
   const std::string name = fmt::format("{}.{}", name_of(op), name_of(pool.dtype));
   const auto scratch = [&](size_t bytes) { return static_cast<size_t>(pool.chunks) * bytes; };
+  if constexpr (op == Op::kMaxPool || op == Op::kMaxPoolGrad)
+    if (pool.dtype == DType::kBf16 && is_of_four(pool.plane)) return make_kernel<run_of_four_bf16<op>>(name, pool);
   if (pool.dtype == DType::kF64)
     return make_kernel<run_pool<double, op>>(name, pool, scratch(PoolScratch<double>(pool, nullptr).bytes));
   return make_kernel<run_pool<float, op>>(name, pool, scratch(PoolScratch<float>(pool, nullptr).bytes));

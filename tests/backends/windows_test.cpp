@@ -126,13 +126,16 @@ TEST(Windows, AveragesOfOneColumnKeepTheirShape) {
 
 TEST(Windows, GradientOfFourGoesToTheFirstOrTheLastNan) {
   const std::vector<Pooling> pools(2, {.size = 2, .stride = 2});
-  expect_near(
-      computed({row_of({1, 1, 2, 8}, {3, 3, kNan, 1, 5, 6, -kInfinite, -kInfinite,  //
-                                      3, 3, kNan, 2, 6, 6, -kInfinite, -kInfinite}),
-                row_of({1, 1, 1, 4}, {1, 2, 3, 4})},
-               [&](Values in) { return differentiate(ops::max_pool(in[0], pools), in[1], std::span(in).first(1))[0]; }),
-      {1, 0, 0, 0, 0, 3, 4, 0,  //
-       0, 0, 2, 0, 0, 0, 0, 0});
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16})
+    expect_near(computed({row_of({1, 1, 2, 8}, {3, 3, kNan, 1, 5, 6, -kInfinite, -kInfinite,  //
+                                                3, 3, kNan, 2, 6, 6, -kInfinite, -kInfinite}),
+                          row_of({1, 1, 1, 4}, {1, 2, 3, 4})},
+                         [&](Values in) {
+                           const Value x = ops::cast(in[0], dtype), grad = ops::cast(in[1], dtype);
+                           return ops::cast(differentiate(ops::max_pool(x, pools), grad, {&x, 1})[0], DType::kF32);
+                         }),
+                {1, 0, 0, 0, 0, 3, 4, 0,  //
+                 0, 0, 2, 0, 0, 0, 0, 0});
 }
 
 TEST(Windows, AdaptiveAveragesMayOverlap) {

@@ -161,13 +161,15 @@ struct WindowLoops {
   void (*largest_at)(T* best, int32_t* at, const T* x, int64_t stride, int64_t n, int32_t element);
   void (*add)(T* sums, const T* x, int64_t stride, int64_t n);       // sums[i] += x[i · stride]
   void (*add_to)(T* x, int64_t stride, const T* values, int64_t n);  // x[i · stride] += values[i]
-
-  // Windows of 2 × 2 elements that follow each other, y (rows, cols). A row of x has x_stride elements, at least 2
-  // cols. y = the largest of each window.
-  void (*largest_of_four)(T* y, const T* x, int64_t x_stride, int64_t rows, int64_t cols);
+};
+// Windows of 2 × 2 elements that follow each other, y (rows, cols). A row of x has x_stride elements, at least 2 cols.
+// `T`: float, double, or uint16_t for bf16.
+template <class T>
+struct WindowsOfFour {
+  // y = the largest of each window
+  void (*largest)(T* y, const T* x, int64_t x_stride, int64_t rows, int64_t cols);
   // Writes grad_y to the first of the largest elements of its window, or to the last NaN, and 0 to the others.
-  void (*spread_to_largest_of_four)(T* grad_x, const T* x, const T* grad_y, int64_t x_stride, int64_t rows,
-                                    int64_t cols);
+  void (*spread_to_largest)(T* grad_x, const T* x, const T* grad_y, int64_t x_stride, int64_t rows, int64_t cols);
 };
 
 // Sums of channels, of rows of `cols` elements: adds the sum of each row to sums[row]. Terms are computed in T, and
@@ -278,6 +280,8 @@ struct Loops {
   MatvecLoops matvec;
   ByFloat<AttentionLoops> attention;
   ByFloat<WindowLoops> windows;
+  ByFloat<WindowsOfFour> windows_of_four;
+  const WindowsOfFour<uint16_t>& windows_of_four_bf16;
   ByFloat<ChannelLoops> channels;
   const TransposeLoops& transpose;
   RandomLoops random;

@@ -7,24 +7,27 @@
 
 namespace runner::backends {
 
-#define RUNNER_DECLARE_ISA(isa)                        \
-  namespace isa {                                      \
-  const EltwiseLoops& eltwise_loops();                 \
-  std::span<const NamedLoop> named_loops();            \
-  const ReduceLoops& reduce_loops();                   \
-  const RowLoops<float>& row_loops_f32();              \
-  const RowLoops<double>& row_loops_f64();             \
-  const MatmulLoops<float>& matmul_loops_f32();        \
-  const MatmulLoops<double>& matmul_loops_f64();       \
-  MatvecLoops matvec_loops();                          \
-  const AttentionLoops<float>& attention_loops_f32();  \
-  const AttentionLoops<double>& attention_loops_f64(); \
-  const WindowLoops<float>& window_loops_f32();        \
-  const WindowLoops<double>& window_loops_f64();       \
-  const ChannelLoops<float>& channel_loops_f32();      \
-  const ChannelLoops<double>& channel_loops_f64();     \
-  const TransposeLoops& transpose_loops();             \
-  RandomLoops random_loops();                          \
+#define RUNNER_DECLARE_ISA(isa)                          \
+  namespace isa {                                        \
+  const EltwiseLoops& eltwise_loops();                   \
+  std::span<const NamedLoop> named_loops();              \
+  const ReduceLoops& reduce_loops();                     \
+  const RowLoops<float>& row_loops_f32();                \
+  const RowLoops<double>& row_loops_f64();               \
+  const MatmulLoops<float>& matmul_loops_f32();          \
+  const MatmulLoops<double>& matmul_loops_f64();         \
+  MatvecLoops matvec_loops();                            \
+  const AttentionLoops<float>& attention_loops_f32();    \
+  const AttentionLoops<double>& attention_loops_f64();   \
+  const WindowLoops<float>& window_loops_f32();          \
+  const WindowLoops<double>& window_loops_f64();         \
+  const WindowsOfFour<float>& windows_of_four_f32();     \
+  const WindowsOfFour<double>& windows_of_four_f64();    \
+  const WindowsOfFour<uint16_t>& windows_of_four_bf16(); \
+  const ChannelLoops<float>& channel_loops_f32();        \
+  const ChannelLoops<double>& channel_loops_f64();       \
+  const TransposeLoops& transpose_loops();               \
+  RandomLoops random_loops();                            \
   }
 
 RUNNER_DECLARE_ISA(baseline)
@@ -44,6 +47,7 @@ namespace {
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), {isa::row_loops_f32(), isa::row_loops_f64()},      \
         {isa::matmul_loops_f32(), isa::matmul_loops_f64()}, isa::matvec_loops(),                                      \
         {isa::attention_loops_f32(), isa::attention_loops_f64()}, {isa::window_loops_f32(), isa::window_loops_f64()}, \
+        {isa::windows_of_four_f32(), isa::windows_of_four_f64()}, isa::windows_of_four_bf16(),                        \
         {isa::channel_loops_f32(), isa::channel_loops_f64()}, isa::transpose_loops(), isa::random_loops()             \
   }
 

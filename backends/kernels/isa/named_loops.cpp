@@ -3,8 +3,8 @@
 // To add one, print the plan (RUNNER_DEBUG), copy the line of the group to kNamed, and give it a name. The loops use
 // the same scalar functions as the interpreter (scalar_ops.h), so both give the same bits.
 
+#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/named_group.h"
@@ -117,37 +117,37 @@ void run(const NamedLoop::Arguments& arguments) {
 }
 
 // An activation and its slope, as bf16, for each value that a bf16 can have: the slope in the upper half. Made by the
-// functions that the other loops call, so the bits are the same, in a third of the time.
+// functions that the other loops call, so the bits are the same, in half of the time.
 template <Op activation, Op slope>
-const uint32_t* table_of_bf16() {
-  static const std::vector<uint32_t> table = [] {
-    std::vector<uint32_t> values(size_t{1} << 16);
-    for (uint32_t bits = 0; bits < values.size(); ++bits) {
+struct TableOfBf16 {
+  uint32_t values[1 << 16];
+
+  TableOfBf16() {
+    for (uint32_t bits = 0; bits < std::size(values); ++bits) {
       const float x = load<DType::kBf16>(static_cast<uint16_t>(bits));
       values[bits] = store<DType::kBf16>(apply<activation, float>(x, 0.0f, 0.0f)) |
                      uint32_t{store<DType::kBf16>(apply<slope, float>(x, 0.0f, 0.0f))} << 16;
     }
-    return values;
-  }();
-  return table.data();
-}
+  }
+};
 
-// Of x + bias, all bf16.
-template <Op activation, Op slope>
+// Of x + bias, all bf16. The slope is the second output.
+template <Op activation, Op slope, bool writes_slope>
 void run_activation_of_bf16(const NamedLoop::Arguments& arguments) {
-  const uint32_t* const table = table_of_bf16<activation, slope>();
+  static const TableOfBf16<activation, slope> of_bf16;
+  const uint32_t* const table = of_bf16.values;
   for (int64_t row = 0; row < arguments.rows; ++row) {
     const auto input = [&](int k) {
       return reinterpret_cast<const uint16_t*>(arguments.inputs[k] + row * arguments.row_bytes[k]);
     };
     const auto output = [&](int k) { return reinterpret_cast<uint16_t*>(arguments.outputs[k]) + row * arguments.cols; };
     const uint16_t *const x = input(0), *const bias = input(1);
-    uint16_t *const values = output(0), *const slopes = output(1);
+    uint16_t *const values = output(0), *const slopes = writes_slope ? output(1) : nullptr;
     RUNNER_VECTOR_LOOP
     for (int64_t i = 0; i < arguments.cols; ++i) {
       const uint32_t both = table[store<DType::kBf16>(load<DType::kBf16>(x[i]) + load<DType::kBf16>(bias[i]))];
       values[i] = static_cast<uint16_t>(both);
-      slopes[i] = static_cast<uint16_t>(both >> 16);
+      if constexpr (writes_slope) slopes[i] = static_cast<uint16_t>(both >> 16);
     }
   }
 }
@@ -194,12 +194,16 @@ constexpr NamedLoop kNamed[] = {
     RUNNER_NAMED("bias_gelu_and_slope", "(f32, f32) r2 = add r0 r1; r3 = gelu r2; r4 = gelu_slope r2 -> r3, r4"),
     {"bias_gelu_and_slope_bf16",
      "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu:bf16 r2; r4 = gelu_slope:bf16 r2 -> r3, r4",
-     run_activation_of_bf16<Op::kGelu, Op::kGeluSlope>},
+     run_activation_of_bf16<Op::kGelu, Op::kGeluSlope, true>},
+    {"bias_gelu_bf16", "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu:bf16 r2 -> r3",
+     run_activation_of_bf16<Op::kGelu, Op::kGeluSlope, false>},
     RUNNER_NAMED("bias_gelu_tanh_and_slope",
                  "(f32, f32) r2 = add r0 r1; r3 = gelu_tanh r2; r4 = gelu_tanh_slope r2 -> r3, r4"),
     {"bias_gelu_tanh_and_slope_bf16",
      "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu_tanh:bf16 r2; r4 = gelu_tanh_slope:bf16 r2 -> r3, r4",
-     run_activation_of_bf16<Op::kGeluTanh, Op::kGeluTanhSlope>},
+     run_activation_of_bf16<Op::kGeluTanh, Op::kGeluTanhSlope, true>},
+    {"bias_gelu_tanh_bf16", "(bf16, bf16) r2 = add:bf16 r0 r1; r3 = gelu_tanh:bf16 r2 -> r3",
+     run_activation_of_bf16<Op::kGeluTanh, Op::kGeluTanhSlope, false>},
     // Channels: a bias, or batch normalisation, with what follows or precedes it.
     RUNNER_NAMED("channel_bias_relu", "(f32, f32.) r2 = add r0 r1; r3 = relu r2 -> r3"),
     RUNNER_NAMED("channel_bias_relu_bf16", "(bf16, bf16.) r2 = add:bf16 r0 r1; r3 = relu:bf16 r2 -> r3"),

@@ -63,36 +63,68 @@ RUNNER_INLINE void for_short_pieces(int64_t n, const Body& body) {
   for (; i < n; ++i) body.template operator()<1>(i);
 }
 
-// 2 n elements of a row as those at even and those at odd positions.
+// Vectors of n elements T, and 2 n elements of a row as those at even and those at odd positions. Vectors are not
+// returned: where registers are too narrow for them, that depends on the compiler's options.
 template <class T, int n>
-struct Halves {
+struct Vectors {
   typedef T Vector __attribute__((vector_size(n * sizeof(T))));
-  Vector even, odd;
+  struct Halves {
+    Vector even, odd;
+  };
+
+  RUNNER_INLINE void load(Vector& values, const T* x) { std::memcpy(&values, x, sizeof values); }
+  RUNNER_INLINE void store(const Vector& values, T* x) { std::memcpy(x, &values, sizeof values); }
+  RUNNER_INLINE void load(Halves& halves, const T* x) { load(halves, x, std::make_integer_sequence<int, n>()); }
+  RUNNER_INLINE void store(const Halves& halves, T* x) { store(halves, x, std::make_integer_sequence<int, n>()); }
+
+ private:
+  template <int... i>
+  RUNNER_INLINE void load(Halves& halves, const T* x, std::integer_sequence<int, i...>) {
+    Vector parts[2];
+    std::memcpy(parts, x, sizeof parts);
+    halves.even = __builtin_shufflevector(parts[0], parts[1], (2 * i)...);
+    halves.odd = __builtin_shufflevector(parts[0], parts[1], (2 * i + 1)...);
+  }
+  template <int... i>
+  RUNNER_INLINE void store(const Halves& halves, T* x, std::integer_sequence<int, i...>) {
+    Vector parts[2];
+    parts[0] = __builtin_shufflevector(halves.even, halves.odd, (i / 2 + i % 2 * n)...);
+    parts[1] = __builtin_shufflevector(halves.even, halves.odd, ((n + i) / 2 + (n + i) % 2 * n)...);
+    std::memcpy(x, parts, sizeof parts);
+  }
 };
 
-template <class T, int n, int... i>
-RUNNER_INLINE void load(Halves<T, n>& halves, const T* x, std::integer_sequence<int, i...>) {
-  typename Halves<T, n>::Vector parts[2];
-  std::memcpy(parts, x, sizeof parts);
-  halves.even = __builtin_shufflevector(parts[0], parts[1], (2 * i)...);
-  halves.odd = __builtin_shufflevector(parts[0], parts[1], (2 * i + 1)...);
-}
-template <class T, int n>
-RUNNER_INLINE void load(Halves<T, n>& halves, const T* x) {
-  load(halves, x, std::make_integer_sequence<int, n>());
-}
+// bf16 as f32: two neighbours are the halves of 32 bits. Only values of bf16 may be stored.
+template <int n>
+struct Vectors<uint16_t, n> {
+  using Vector = typename Vectors<float, n>::Vector;
+  using Halves = typename Vectors<float, n>::Halves;
 
-template <class T, int n, int... i>
-RUNNER_INLINE void store(const Halves<T, n>& halves, T* x, std::integer_sequence<int, i...>) {
-  typename Halves<T, n>::Vector parts[2];
-  parts[0] = __builtin_shufflevector(halves.even, halves.odd, (i / 2 + i % 2 * n)...);
-  parts[1] = __builtin_shufflevector(halves.even, halves.odd, ((n + i) / 2 + (n + i) % 2 * n)...);
-  std::memcpy(x, parts, sizeof parts);
-}
-template <class T, int n>
-RUNNER_INLINE void store(const Halves<T, n>& halves, T* x) {
-  store(halves, x, std::make_integer_sequence<int, n>());
-}
+  RUNNER_INLINE void load(Vector& values, const uint16_t* x) {
+    uint32_t bits[n];
+    for (int i = 0; i < n; ++i) bits[i] = uint32_t{x[i]} << 16;
+    std::memcpy(&values, bits, sizeof values);
+  }
+  RUNNER_INLINE void store(const Vector& values, uint16_t* x) {
+    uint32_t bits[n];
+    std::memcpy(bits, &values, sizeof values);
+    for (int i = 0; i < n; ++i) x[i] = static_cast<uint16_t>(bits[i] >> 16);
+  }
+  RUNNER_INLINE void load(Halves& halves, const uint16_t* x) {
+    Bits pairs;
+    std::memcpy(&pairs, x, sizeof pairs);
+    halves.even = reinterpret_cast<Vector>(pairs << 16);
+    halves.odd = reinterpret_cast<Vector>(pairs & kUpper);
+  }
+  RUNNER_INLINE void store(const Halves& halves, uint16_t* x) {
+    const Bits pairs = reinterpret_cast<Bits>(halves.even) >> 16 | (reinterpret_cast<Bits>(halves.odd) & kUpper);
+    std::memcpy(x, &pairs, sizeof pairs);
+  }
+
+ private:
+  typedef uint32_t Bits __attribute__((vector_size(n * sizeof(uint32_t))));
+  static constexpr uint32_t kUpper = 0xffff0000;
+};
 
 // best = value where it is larger or NaN; `taken`: where.
 template <class Vector, class Mask>
@@ -105,15 +137,16 @@ template <class T>
 void largest_of_four(T* y, const T* x, int64_t x_stride, int64_t rows, int64_t cols) {
   for (int64_t row = 0; row < rows; ++row, y += cols, x += 2 * x_stride)
     for_short_pieces(cols, [&]<int n>(int64_t first) {
-      Halves<T, n> top, bottom;
-      load(top, x + 2 * first);
-      load(bottom, x + 2 * first + x_stride);
+      using Of = Vectors<T, n>;
+      typename Of::Halves top, bottom;
+      Of::load(top, x + 2 * first);
+      Of::load(bottom, x + 2 * first + x_stride);
       auto best = top.even;
       auto taken = best > best;
       take_better(best, top.odd, taken);
       take_better(best, bottom.even, taken);
       take_better(best, bottom.odd, taken);
-      std::memcpy(y + first, &best, sizeof best);
+      Of::store(best, y + first);
     });
 }
 
@@ -121,28 +154,30 @@ template <class T>
 void spread_to_largest_of_four(T* grad_x, const T* x, const T* grad_y, int64_t x_stride, int64_t rows, int64_t cols) {
   for (int64_t row = 0; row < rows; ++row, grad_y += cols, x += 2 * x_stride, grad_x += 2 * x_stride)
     for_short_pieces(cols, [&]<int n>(int64_t first) {
-      Halves<T, n> top, bottom;
-      load(top, x + 2 * first);
-      load(bottom, x + 2 * first + x_stride);
+      using Of = Vectors<T, n>;
+      typename Of::Halves top, bottom;
+      Of::load(top, x + 2 * first);
+      Of::load(bottom, x + 2 * first + x_stride);
       auto best = top.even;
       auto second = best > best, third = second, fourth = second;
       take_better(best, top.odd, second);
       take_better(best, bottom.even, third);
       take_better(best, bottom.odd, fourth);
-      typename Halves<T, n>::Vector grad, zero{};
-      std::memcpy(&grad, grad_y + first, sizeof grad);
+      typename Of::Vector grad, zero{};
+      Of::load(grad, grad_y + first);
       top.even = second | third | fourth ? zero : grad;
       top.odd = second & ~(third | fourth) ? grad : zero;
       bottom.even = third & ~fourth ? grad : zero;
       bottom.odd = fourth ? grad : zero;
-      store(top, grad_x + 2 * first);
-      store(bottom, grad_x + 2 * first + x_stride);
+      Of::store(top, grad_x + 2 * first);
+      Of::store(bottom, grad_x + 2 * first + x_stride);
     });
 }
 
 template <class T>
-constexpr WindowLoops<T> kTable = {largest<T>, largest_at<T>,      add<T>,
-                                   add_to<T>,  largest_of_four<T>, spread_to_largest_of_four<T>};
+constexpr WindowLoops<T> kTable = {largest<T>, largest_at<T>, add<T>, add_to<T>};
+template <class Stored>
+constexpr WindowsOfFour<Stored> kOfFour = {largest_of_four<Stored>, spread_to_largest_of_four<Stored>};
 
 }  // namespace
 
@@ -151,6 +186,15 @@ const WindowLoops<float>& window_loops_f32() {
 }
 const WindowLoops<double>& window_loops_f64() {
   return kTable<double>;
+}
+const WindowsOfFour<float>& windows_of_four_f32() {
+  return kOfFour<float>;
+}
+const WindowsOfFour<double>& windows_of_four_f64() {
+  return kOfFour<double>;
+}
+const WindowsOfFour<uint16_t>& windows_of_four_bf16() {
+  return kOfFour<uint16_t>;
 }
 
 }  // namespace runner::backends::RUNNER_ISA
