@@ -173,8 +173,9 @@ RUNNER_INLINE void dot_groups(float* y, const MatvecBlock& m, const T* b, std::i
     const FourUnits units[] = {four_units(b + int64_t{group} * kWidth * m.stride + at, m.stride)...};
     for (int i = 0; i < 4; ++i) (add_unit(sums[group], m.x + at + i * kPerUnit, units[group].of[i], b), ...);
   };
+  // Prefetches the next columns in the order of their addresses, which is the fastest for memory.
   for (; k + kLine<T> <= m.inner; k += kLine<T>) {
-    for (int64_t i = kCols; i < 2 * kCols; ++i) __builtin_prefetch(b + i * m.stride + k);
+    for (int64_t i = 0; i < kCols; ++i) __builtin_prefetch(b + kCols * m.stride + kCols * k + i * kLine<T>, 0, 2);
     for (int64_t i = 0; i < kLine<T>; i += kStep) add_step(k + i);
   }
   for (; k + kStep <= m.inner; k += kStep) add_step(k);
@@ -185,11 +186,14 @@ RUNNER_INLINE void dot_groups(float* y, const MatvecBlock& m, const T* b, std::i
   std::memcpy(y, sums, sizeof sums);
 }
 
+// Columns of a page and more compete for few sets of the caches, so fewer of them are read at a time.
 template <class T>
 void multiply_columns(const MatvecBlock& m) {
+  constexpr size_t kPage = 4096;
+  const bool has_long_columns = static_cast<size_t>(m.inner) * sizeof(T) >= kPage;
   const T* b = static_cast<const T*>(m.b);
   int64_t j = 0;
-  for (; j + 2 * kWidth <= m.cols; j += 2 * kWidth)
+  for (; !has_long_columns && j + 2 * kWidth <= m.cols; j += 2 * kWidth)
     dot_groups(m.y + j, m, b + j * m.stride, std::make_integer_sequence<int, 2>{});
   for (; j + kWidth <= m.cols; j += kWidth)
     dot_groups(m.y + j, m, b + j * m.stride, std::make_integer_sequence<int, 1>{});
