@@ -63,10 +63,29 @@ bool is_of_four(const Plane& plane) {
   return plane.h.window == two && plane.w.window == two;
 }
 
+// `T`: as in WindowsOfFour.
+template <class T>
+const WindowsOfFour<T>& windows_of_four() {
+  if constexpr (std::is_same_v<T, uint16_t>)
+    return loops().windows_of_four_bf16;
+  else
+    return loops().windows_of_four.of<T>();
+}
+
+template <class T>
+void largest_of_four(const Plane& plane, const T* x, T* windows) {
+  windows_of_four<T>().largest(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
+}
+
+template <class T>
+void scatter_of_four(const Plane& plane, const T* x, const T* windows, T* out) {
+  if (4 * plane.windows() < plane.size()) std::fill_n(out, plane.size(), T{0});
+  windows_of_four<T>().spread_to_largest(out, x, windows, plane.w.size, plane.h.windows, plane.w.windows);
+}
+
 template <class T>
 void largest(const Plane& plane, const T* x, T* windows) {
-  if (is_of_four(plane))
-    return loops().windows_of_four.of<T>().largest(windows, x, plane.w.size, plane.h.windows, plane.w.windows);
+  if (is_of_four(plane)) return largest_of_four(plane, x, windows);
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     T* const best = windows + row * plane.w.windows;
     std::fill_n(best, plane.w.windows, -std::numeric_limits<T>::infinity());
@@ -99,11 +118,7 @@ void spread(const Plane& plane, const T* windows, T* x) {
 // Adds the gradient of each window to its largest element.
 template <class T>
 void scatter(const Plane& plane, const T* x, const T* windows, T* out, const PoolScratch<T>& scratch) {
-  if (is_of_four(plane)) {
-    if (4 * plane.windows() < plane.size()) std::fill_n(out, plane.size(), T{0});
-    return loops().windows_of_four.of<T>().spread_to_largest(out, x, windows, plane.w.size, plane.h.windows,
-                                                             plane.w.windows);
-  }
+  if (is_of_four(plane)) return scatter_of_four(plane, x, windows, out);
   std::fill_n(out, plane.size(), T{0});
   for (int64_t row = 0; row < plane.h.windows; ++row) {
     std::fill_n(scratch.best, plane.w.windows, -std::numeric_limits<T>::infinity());
@@ -154,21 +169,16 @@ void run_pool(const Pool& pool, const KernelArguments& arguments) {
 // Without a conversion of the planes.
 template <Op op>
 void run_of_four_bf16(const Pool& pool, const KernelArguments& arguments) {
-  const Plane& plane = pool.plane;
-  const int64_t size = plane.size(), windows = plane.windows();
-  const WindowsOfFour<uint16_t>& of_four = loops().windows_of_four_bf16;
+  const int64_t size = pool.plane.size(), windows = pool.plane.windows();
   arguments.pool.parallel_for(pool.chunks, [&](int64_t chunk) {
     const IndexRange<int64_t> planes = part_of(pool.planes, chunk, pool.chunks);
     for (int64_t i = planes.begin; i < planes.end; ++i) {
       const uint16_t* const x = operand<uint16_t>(arguments, 0) + i * size;
-      if constexpr (op == Op::kMaxPool) {
-        of_four.largest(result<uint16_t>(arguments) + i * windows, x, plane.w.size, plane.h.windows, plane.w.windows);
-      } else {
-        uint16_t* const out = result<uint16_t>(arguments) + i * size;
-        if (4 * windows < size) std::fill_n(out, size, uint16_t{0});
-        of_four.spread_to_largest(out, x, operand<uint16_t>(arguments, 1) + i * windows, plane.w.size, plane.h.windows,
-                                  plane.w.windows);
-      }
+      if constexpr (op == Op::kMaxPool)
+        largest_of_four(pool.plane, x, result<uint16_t>(arguments) + i * windows);
+      else
+        scatter_of_four(pool.plane, x, operand<uint16_t>(arguments, 1) + i * windows,
+                        result<uint16_t>(arguments) + i * size);
     }
   });
 }

@@ -33,7 +33,7 @@ class GptAttention : public Group {
   Value record(ForwardContext& context, Value x) const override {
     const Value all = c_attn_->forward(context, x);
     const int64_t samples = all.shape()[0], tokens = all.shape()[1], width = x.shape()[2] / heads_;
-    // One copy, of which q, k and v are views.
+    // q, k and v are views of this copy.
     const Value by_part = ops::permute(ops::reshape(all, Shape{samples, tokens, 3, heads_, width}),
                                        std::array<int64_t, 5>{2, 0, 3, 1, 4});
     const auto part = [&](int64_t i) {
