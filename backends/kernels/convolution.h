@@ -32,4 +32,11 @@ inline constexpr int64_t kMostConvSums = 4 << 20;
 // f32 or bf16 by oneDNN; nothing if oneDNN has no fast implementation for the shape. (convolution_dnnl.cpp)
 std::optional<Kernel> prepare_conv_dnnl(Op op, const ConvShape& shape);
 
+// Windows of 3 × 3 with fewer multiplications: 32-bit and 16-bit floats, computed in f32. (convolution_winograd.cpp)
+bool suits_winograd(Op op, const ConvShape& shape);
+Kernel prepare_conv_winograd(Op op, const ConvShape& shape);
+
+// Any shape and dtype, as products of matrices. (convolution_columns.cpp)
+Kernel prepare_conv_columns(Op op, const ConvShape& shape);
+
 }  // namespace runner::backends

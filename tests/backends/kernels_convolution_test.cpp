@@ -1,5 +1,7 @@
-// Convolutions that are large enough for oneDNN, and their neighbours, compared with the reference loops; the same bits
+// Convolutions by each of their implementations, compared with the reference loops; the same bits
 // for any number of threads.
+#include <cmath>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,10 +19,12 @@ struct ConvCase {
   bool has_onednn_x = true;  // its gradient of x, too
 };
 
-constexpr Window kSame{.before = 1, .after = 1}, kHalved{.stride = 2, .before = 1, .after = 1};
+constexpr Window kSame{.before = 1, .after = 1}, kSameOf5{.before = 2, .after = 2},
+    kHalved{.stride = 2, .before = 1, .after = 1};
 
 const ConvCase kConvCases[] = {
     {{9, 16, 12, 14}, {24, 16, 3, 3}, {kSame, kSame}},
+    {{9, 32, 12, 14}, {32, 32, 3, 5}, {kSame, kSameOf5}},
     {{6, 32, 15, 16}, {32, 32, 3, 3}, {kHalved, kHalved}},  // windows do not reach the last column
     {{2, 32, 24, 24}, {32, 32, 3, 3}, {{.dilation = 2}, {.dilation = 3, .before = 2, .after = 1}}},
     {{17, 32, 9, 9}, {64, 32, 1, 1}, {{}, {}}},
@@ -35,15 +39,25 @@ const ConvCase kConvCases[] = {
      false},
     {{33, 20, 4, 4}, {24, 20, 3, 3}, {kSame, kSame}},
     // Steps of several samples, and what is left of the batch; blocks of 16 channels, which our own loops convert.
-    {{35, 64, 4, 4}, {32, 64, 3, 3}, {kSame, kSame}},
-    {{48, 48, 5, 3}, {48, 48, 3, 3}, {kSame, kSame}},
+    {{35, 64, 4, 4}, {32, 64, 5, 5}, {kSameOf5, kSameOf5}},
+    {{48, 48, 5, 3}, {48, 48, 5, 3}, {kSameOf5, kSame}},
     // Few samples, whose channels are cut into pieces.
-    {{1, 64, 28, 28}, {64, 64, 3, 3}, {kSame, kSame}},
+    {{1, 64, 28, 28}, {64, 64, 5, 5}, {kSameOf5, kSameOf5}},
     {{3, 48, 20, 20}, {32, 48, 3, 3}, {kHalved, kHalved}},
     {{1, 64, 64, 64}, {64, 1, 3, 3}, {kSame, kSame}, 64},
 };
 
-// Too few channels, or too little work, for oneDNN.
+// Windows of 3 × 3, with enough channels and tiles of 2 × 2 windows.
+const ConvCase kWinogradCases[] = {
+    {{5, 32, 13, 17}, {40, 32, 3, 3}, {kSame, kSame}},  // tiles reach beyond the last row and column
+    {{4, 35, 20, 22}, {33, 35, 3, 3}, {{}, {.before = 2}}},
+    {{2, 32, 24, 20}, {48, 32, 3, 3}, {{.before = 4, .after = 5}, {.before = 3, .after = 1}}},
+    {{260, 32, 2, 2}, {32, 32, 3, 3}, {kSame, kSame}},  // one tile each
+    {{260, 32, 3, 3}, {32, 32, 3, 3}, {{}, {}}},        // one window each
+    {{2, 32, 32, 36}, {32, 32, 3, 3}, {kSame, kSame}},  // sums of several parts
+};
+
+// Too few channels, or too little work, for both.
 const ConvCase kSmallCases[] = {
     {{1, 2, 30, 40}, {3, 2, 3, 3}, {kSame, kSame}},
     {{3, 4, 7, 9}, {6, 2, 3, 2}, {kHalved, kSame}, 2},
@@ -82,7 +96,19 @@ ConvCall call_of(Op op, const ConvCase& c, DType dtype, bool wide) {
   return call;
 }
 
-void check_conv(const ConvCall& call, bool is_onednn) {
+enum class Implementation : uint8_t { kColumns, kOneDnn, kWinograd };
+
+// The error is that of a short sum in f32: the transforms do not cancel large terms.
+void expect_small_error(const TestTensor& got, const TestTensor& want, const std::string& what) {
+  double squared_error = 0, squared = 0;
+  for (int64_t i = 0; i < want.type.shape.elements(); ++i) {
+    squared_error += (got[i] - want[i]) * (got[i] - want[i]);
+    squared += want[i] * want[i];
+  }
+  EXPECT_LT(std::sqrt(squared_error / squared), 1e-6) << what;
+}
+
+void check_conv(const ConvCall& call, Implementation wanted) {
   const std::array operands = {random_tensor(call.operands[0], 1), random_tensor(call.operands[1], 2)};
   const TensorType types[] = {call.result};
   const auto want = run_kernel(prepare_reference_kernel(call.request()), operands, types);
@@ -91,8 +117,12 @@ void check_conv(const ConvCall& call, bool is_onednn) {
   const std::string what =
       fmt::format("{} of {} and {}", kernel.name, call.operands[0].to_string(), call.operands[1].to_string());
   // Without AVX-512, oneDNN has no fast kernels for some shapes, such as gradients of weights with dilation.
-  if (!is_onednn || onednn_limit().avx512) {
-    EXPECT_EQ(kernel.name.find("dnnl") != std::string::npos, is_onednn) << what;
+  if (wanted != Implementation::kOneDnn || onednn_limit().avx512) {
+    const auto is_named = [&](std::string_view part) { return kernel.name.find(part) != std::string::npos; };
+    const Implementation used = is_named("winograd") ? Implementation::kWinograd
+                                : is_named("dnnl")   ? Implementation::kOneDnn
+                                                     : Implementation::kColumns;
+    EXPECT_EQ(used, wanted) << what;
   }
   const bool narrow = size_of(call.result.dtype) == 2;
   // Terms of a sum, at most: those of the gradient of the weights are the windows of all samples.
@@ -100,17 +130,45 @@ void check_conv(const ConvCall& call, bool is_onednn) {
   const int64_t windows = y.shape.elements() / y.shape[1];
   const auto terms = static_cast<double>(std::max<int64_t>(3000, call.op == Op::kConvGradW ? windows : 0));
   expect_close(got[0], want[0], narrow ? 1.01 : 1, 8 * 0x1p-24 * terms, what);
+  if (wanted == Implementation::kWinograd && !narrow) expect_small_error(got[0], want[0], what);
   for (const int threads : {2, 4}) {
     EXPECT_TRUE(run_kernel(kernel, operands, types, threads)[0].same_bits(got[0])) << what << " on " << threads;
   }
   EXPECT_TRUE(run_kernel(prepare_kernel(call.request()), operands, types)[0].same_bits(got[0])) << what;
 }
 
+// Of a case in kConvCases.
+Implementation implementation_of(Op op, const ConvCase& c) {
+  return op != Op::kConvGradX || c.has_onednn_x ? Implementation::kOneDnn : Implementation::kColumns;
+}
+
 constexpr Op kConvOps[] = {Op::kConv, Op::kConvGradX, Op::kConvGradW};
 
 TEST(ConvolutionKernels, MatchTheReference) {
   for (const ConvCase& c : kConvCases)
-    for (const Op op : kConvOps) check_conv(call_of(op, c, DType::kF32, false), op != Op::kConvGradX || c.has_onednn_x);
+    for (const Op op : kConvOps) check_conv(call_of(op, c, DType::kF32, false), implementation_of(op, c));
+}
+
+TEST(ConvolutionKernels, WithFewerMultiplicationsMatchTheReference) {
+  for (const ConvCase& c : kWinogradCases)
+    for (const Op op : kConvOps) check_conv(call_of(op, c, DType::kF32, false), Implementation::kWinograd);
+}
+
+TEST(ConvolutionKernels, WithFewerMultiplicationsOf16BitsMatchTheReference) {
+  const bool is_native = bf16_products_in_use() == Bf16Products::kNative;
+  const ConvCase& c = kWinogradCases[0];
+  for (const Op op : kConvOps)
+    for (const bool wide : {false, true}) {
+      check_conv(call_of(op, c, DType::kF16, wide), Implementation::kWinograd);
+      check_conv(call_of(op, c, DType::kBf16, wide), is_native ? Implementation::kOneDnn : Implementation::kWinograd);
+    }
+}
+
+TEST(ConvolutionKernels, WithFewerMultiplicationsHaveEveryInstructionSet) {
+  EveryIsa().run([](Isa) {
+    for (const Op op : kConvOps)
+      check_conv(call_of(op, kWinogradCases[0], DType::kF32, false), Implementation::kWinograd);
+  });
 }
 
 TEST(ConvolutionKernels, OfBf16MatchTheReference) {
@@ -118,14 +176,14 @@ TEST(ConvolutionKernels, OfBf16MatchTheReference) {
   for (const ConvCase& c : kConvCases)
     for (const Op op : kConvOps)
       for (const bool wide : {false, true})
-        check_conv(call_of(op, c, DType::kBf16, wide), is_native && (op != Op::kConvGradX || c.has_onednn_x));
+        check_conv(call_of(op, c, DType::kBf16, wide), is_native ? implementation_of(op, c) : Implementation::kColumns);
 }
 
 TEST(ConvolutionKernels, OfSmallAndLongRowsMatchTheReference) {
   for (const ConvCase& c : kSmallCases)
     for (const Op op : kConvOps)
       for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBf16})
-        check_conv(call_of(op, c, dtype, false), false);
+        check_conv(call_of(op, c, dtype, false), Implementation::kColumns);
 }
 
 // The columns of a long row are never made at once.

@@ -199,6 +199,7 @@ struct MatmulBlock {
   int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
   int64_t rows, cols, inner;
   bool add = false;          // adds to the contents of C
+  bool in_place = false;     // reads B where it is: whole vectors of rows that are contiguous
   int64_t packed_inner = 0;  // of pack(), at least `inner`; 0: B is not packed
 };
 template <class T>
@@ -232,6 +233,25 @@ struct MatvecLoops {
     void (*by_columns)(const MatvecBlock& block);  // B (cols, inner)
   };
   ByLayout f32, bf16;
+};
+
+// The linear maps of minimal filtering, F(2 × 2, 3 × 3), in n lanes: a grid has an element every `stride` floats, row
+// by row. (convolution_winograd.cpp)
+struct WinogradLoops {
+  using Map = void (*)(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t n);
+
+  // even[i], odd[i] = elements 2 i and 2 i + 1 of x behind `before` zeros, for i < n; 0 behind its `size` elements.
+  void (*split)(float* even, float* odd, const float* x, int64_t size, int64_t before, int64_t n);
+  // x[2 i], x[2 i + 1] = even[i], odd[i]
+  void (*join)(float* x, const float* even, const float* odd, int64_t n);
+
+  Map weights;      // 3 × 3 to 4 × 4
+  Map input;        // 4 × 4 to 4 × 4
+  Map output;       // 4 × 4 to 2 × 2
+  Map output_grad;  // 2 × 2 to 4 × 4
+  // One row of 4 points: from two rows of the input, 2 × 4; from a gradient of the output, 2 × 2.
+  Map input_rows[4], output_grad_rows[4];
+  Map weights_grad;  // 4 × 4 to 3 × 3
 };
 
 // dst[j · dst_stride + i] = src[i · src_stride + j] for i in [0, rows), j in [0, cols), by element size in bytes.
@@ -283,6 +303,7 @@ struct Loops {
   ByFloat<WindowsOfFour> windows_of_four;
   const WindowsOfFour<uint16_t>& windows_of_four_bf16;
   ByFloat<ChannelLoops> channels;
+  const WinogradLoops& winograd;
   const TransposeLoops& transpose;
   RandomLoops random;
 };

@@ -26,6 +26,7 @@ namespace runner::backends {
   const WindowsOfFour<uint16_t>& windows_of_four_bf16(); \
   const ChannelLoops<float>& channel_loops_f32();        \
   const ChannelLoops<double>& channel_loops_f64();       \
+  const WinogradLoops& winograd_loops();                 \
   const TransposeLoops& transpose_loops();               \
   RandomLoops random_loops();                            \
   }
@@ -48,7 +49,8 @@ namespace {
         {isa::matmul_loops_f32(), isa::matmul_loops_f64()}, isa::matvec_loops(),                                      \
         {isa::attention_loops_f32(), isa::attention_loops_f64()}, {isa::window_loops_f32(), isa::window_loops_f64()}, \
         {isa::windows_of_four_f32(), isa::windows_of_four_f64()}, isa::windows_of_four_bf16(),                        \
-        {isa::channel_loops_f32(), isa::channel_loops_f64()}, isa::transpose_loops(), isa::random_loops()             \
+        {isa::channel_loops_f32(), isa::channel_loops_f64()}, isa::winograd_loops(), isa::transpose_loops(),          \
+        isa::random_loops()                                                                                           \
   }
 
 bool supported(Isa isa) {

@@ -189,7 +189,8 @@ template <class T>
 int prepare_panels(const MatmulBlock<T>& m, int64_t col, int64_t cols, int64_t k, int64_t inner,
                    Panel<T> (&panels)[kBlockPanels]) {
   constexpr int64_t kCachedElems = 8192;
-  const bool in_place = m.b_col_stride == 1 && (m.rows <= 2 * kTileRows || m.inner * m.b_k_stride <= kCachedElems);
+  const bool in_place =
+      m.in_place || (m.b_col_stride == 1 && (m.rows <= 2 * kTileRows || m.inner * m.b_k_stride <= kCachedElems));
   T* room = m.panels;
   int count = 0;
   for (int64_t j = col; j < col + cols; j += kPanelCols<T>, ++count) {

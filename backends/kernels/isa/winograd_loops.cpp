@@ -1,0 +1,153 @@
+// The linear maps of minimal filtering, F(2 × 2, 3 × 3): Lavin and Gray, "Fast Algorithms for Convolutional Neural
+// Networks" (2015). Each maps the columns of a small grid, then its rows, in many lanes.
+
+#include "backends/kernels/isa/halves.h"
+#include "backends/kernels/isa/loops.h"
+
+namespace runner::backends::RUNNER_ISA {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int64_t kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int64_t kLanes = 8;
+#else
+constexpr int64_t kLanes = 4;
+#endif
+
+template <int rows, int columns>
+struct Matrix {
+  float at[rows][columns];
+};
+
+// Named as in the paper: y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ x B)] A.
+constexpr Matrix<4, 3> kG = {{{1, 0, 0}, {.5f, .5f, .5f}, {.5f, -.5f, .5f}, {0, 0, 1}}};
+constexpr Matrix<4, 4> kBT = {{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}};
+constexpr Matrix<2, 4> kAT = {{{1, 1, 1, 0}, {0, 1, -1, -1}}};
+
+template <int rows, int columns>
+constexpr Matrix<columns, rows> transpose_of(const Matrix<rows, columns>& m) {
+  Matrix<columns, rows> t{};
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) t.at[j][i] = m.at[i][j];
+  return t;
+}
+constexpr Matrix<3, 4> kGT = transpose_of(kG);
+constexpr Matrix<4, 2> kA = transpose_of(kAT);
+
+template <int rows, int columns>
+constexpr Matrix<1, columns> row_of(const Matrix<rows, columns>& m, int row) {
+  Matrix<1, columns> r{};
+  for (int j = 0; j < columns; ++j) r.at[0][j] = m.at[row][j];
+  return r;
+}
+template <int row>
+constexpr Matrix<1, 4> kRowOfBT = row_of(kBT, row);
+template <int row>
+constexpr Matrix<1, 2> kRowOfA = row_of(kA, row);
+
+// sum over k of factors[k] · x[k]. The factors are constants: zeros and ones cost nothing.
+template <int n>
+RUNNER_INLINE float combine(const float (&factors)[n], const float (&x)[n]) {
+  float sum = 0;
+  bool is_first = true;
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) {
+    if (factors[k] == 0) continue;
+    const float term = factors[k] == 1 ? x[k] : factors[k] == -1 ? -x[k] : factors[k] * x[k];
+    sum = is_first ? term : sum + term;
+    is_first = false;
+  }
+  return sum;
+}
+
+// Where an element of a grid is: row by row, or in rows whose even and odd elements are apart.
+template <int columns>
+struct ByElement {
+  static constexpr int64_t at(int i, int j, int64_t stride) { return (i * columns + j) * stride; }
+};
+struct ByParity {
+  static constexpr int64_t at(int i, int j, int64_t stride) { return (i * 2 + j % 2) * stride + j / 2; }
+};
+
+// to = left · from · rightᵀ in n lanes, rounded up to whole vectors.
+template <const auto& left, const auto& right, class From>
+void map_grids(float* __restrict to, int64_t to_stride, const float* __restrict from, int64_t from_stride, int64_t n) {
+  constexpr int kRows = sizeof left.at / sizeof left.at[0], kColumns = sizeof right.at / sizeof right.at[0];
+  constexpr int kFromRows = sizeof left.at[0] / sizeof(float), kFromColumns = sizeof right.at[0] / sizeof(float);
+  for (int64_t first = 0; first < n; first += kLanes, to += kLanes, from += kLanes) {
+    RUNNER_VECTOR_LOOP
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      float middle[kRows][kFromColumns];
+#pragma GCC unroll 4
+      for (int j = 0; j < kFromColumns; ++j) {
+        float column[kFromRows];
+#pragma GCC unroll 4
+        for (int i = 0; i < kFromRows; ++i) column[i] = from[From::at(i, j, from_stride) + lane];
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) middle[i][j] = combine(left.at[i], column);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < kColumns; ++j) to[(i * kColumns + j) * to_stride + lane] = combine(right.at[j], middle[i]);
+    }
+  }
+}
+
+void split(float* __restrict even, float* __restrict odd, const float* __restrict x, int64_t size, int64_t before,
+           int64_t n) {
+  constexpr int kPairs = 8;
+  const auto clamped = [](int64_t i, int64_t least, int64_t most) { return i < least ? least : i > most ? most : i; };
+  const int64_t begin = clamped((before + 1) / 2, 0, n);       // the first pair inside
+  const int64_t end = clamped((size + before) / 2, begin, n);  // of whole pairs
+  const auto element = [&](int64_t i) { return i >= before && i < size + before ? x[i - before] : 0; };
+  const auto by_element = [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      even[i] = element(2 * i);
+      odd[i] = element(2 * i + 1);
+    }
+  };
+  by_element(0, begin);
+  if (end - begin < kPairs)
+    by_element(begin, end);
+  else
+    for (int64_t i = begin; i < end; i += kPairs) {
+      if (i > end - kPairs) i = end - kPairs;  // the last ones again
+      typename Vectors<float, kPairs>::Halves halves;
+      Vectors<float, kPairs>::load(halves, x + (2 * i - before));
+      Vectors<float, kPairs>::store(halves.even, even + i);
+      Vectors<float, kPairs>::store(halves.odd, odd + i);
+    }
+  by_element(end, n);
+}
+
+void join(float* __restrict x, const float* __restrict even, const float* __restrict odd, int64_t n) {
+  for_short_pieces(n, [&]<int count>(int64_t i) {
+    typename Vectors<float, count>::Halves halves;
+    Vectors<float, count>::load(halves.even, even + i);
+    Vectors<float, count>::load(halves.odd, odd + i);
+    Vectors<float, count>::store(halves, x + 2 * i);
+  });
+}
+
+}  // namespace
+
+const WinogradLoops& winograd_loops() {
+  static constexpr WinogradLoops kTable = {
+      .split = split,
+      .join = join,
+      .weights = map_grids<kG, kG, ByElement<3>>,
+      .input = map_grids<kBT, kBT, ByParity>,
+      .output = map_grids<kAT, kAT, ByElement<4>>,
+      .output_grad = map_grids<kA, kA, ByParity>,
+      .input_rows = {map_grids<kRowOfBT<0>, kBT, ByParity>, map_grids<kRowOfBT<1>, kBT, ByParity>,
+                     map_grids<kRowOfBT<2>, kBT, ByParity>, map_grids<kRowOfBT<3>, kBT, ByParity>},
+      .output_grad_rows = {map_grids<kRowOfA<0>, kA, ByParity>, map_grids<kRowOfA<1>, kA, ByParity>,
+                           map_grids<kRowOfA<2>, kA, ByParity>, map_grids<kRowOfA<3>, kA, ByParity>},
+      .weights_grad = map_grids<kGT, kGT, ByElement<4>>};
+  return kTable;
+}
+
+}  // namespace runner::backends::RUNNER_ISA
