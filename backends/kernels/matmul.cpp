@@ -25,8 +25,6 @@ namespace {
 bool suits_tiles(const MatmulShape& s) {
   constexpr int64_t kSmall = 2 << 20, kNarrow = 16, kNarrowLimit = 64 << 20;  // multiply-adds
   const int64_t work = s.rows * s.cols * s.inner;
-  static const bool hack = getenv("HACK") != nullptr;
-  if (hack) return true;
   return work <= kSmall || (std::min(s.rows, s.cols) <= kNarrow && work <= kNarrowLimit);
 }
 
