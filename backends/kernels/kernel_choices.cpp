@@ -25,10 +25,6 @@ std::string kernel_choices_json() {
       is_limited() ? fmt::format(", at most {}", onednn_limit().instructions) : "", native ? "native" : "emulated");
 }
 
-bool has_uniform_f32_products() {
-  return onednn_limit().avx512;
-}
-
 Bf16Products bf16_products_in_use() {
   CpuFeatures usable = cpu_features();
   const OneDnnLimit limit = onednn_limit();

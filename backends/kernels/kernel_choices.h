@@ -15,10 +15,6 @@ std::string kernel_choices_json();
 // Native or emulated bf16 products, by CPU (runtime/cpu_features.h); emulated if oneDNN may not use bf16 instructions.
 Bf16Products bf16_products_in_use();
 
-// Whether an element of a product of f32 has the same bits wherever it is in the matrix, if it has few terms. oneDNN's
-// code for AVX2 rounds once or twice per term, by the distance from the last row and column.
-bool has_uniform_f32_products();
-
 // Instructions that oneDNN may use on this CPU under ONEDNN_MAX_CPU_ISA. (onednn.cpp)
 struct OneDnnLimit {
   std::string_view instructions;  // the widest: "avx2", "avx512", "amx", …

@@ -163,6 +163,10 @@ Kernel prepare_matmul(const KernelRequest& request) {
 
 }  // namespace
 
+bool has_uniform_bits(const MatmulShape& shape) {
+  return suits_tiles(shape) || onednn_limit().avx512;
+}
+
 MatmulShape matmul_shape(const KernelRequest& request) {
   const Shape& a = request.operands[0].shape;
   const Shape& c = request.result.shape;

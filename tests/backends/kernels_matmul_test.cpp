@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/matmul.h"
 #include "backends/runtime/cpu_features.h"
 #include "schema/base/error.h"
@@ -150,6 +151,28 @@ TEST(MatmulKernels, OneRowHasTheBitsOfManyRows) {
           for (int64_t i = 0; i < cols; ++i) ASSERT_EQ(got[0][i], want[0][i]) << text(one) << ": " << i;
         }
   });
+}
+
+// Ranks compute some rows of Aᵀ B instead of all.
+TEST(MatmulKernels, SomeRowsHaveTheBitsOfAll) {
+  constexpr int64_t kRows = 1030, kFirst = 347, kSome = 341;
+  int64_t uniform = 0;
+  for (const int64_t cols : {1024, 1030})
+    for (const int64_t inner : {1, 4, 60}) {
+      const Product all = product(0, kRows, cols, inner, true, false, DType::kF32),
+                    some = product(0, kSome, cols, inner, true, false, DType::kF32);
+      if (!has_uniform_bits(matmul_shape(all.request()))) continue;
+      ++uniform;
+      const std::array operands = {random_tensor(all.operands[0], 1), random_tensor(all.operands[1], 2)};
+      const TestTensor part(some.operands[0],
+                            [&](int64_t i) { return operands[0][i / kSome * kRows + kFirst + i % kSome]; });
+      const TensorType of_all[] = {all.c}, of_some[] = {some.c};
+      const auto want = run_kernel(prepare_kernel(all.request()), operands, of_all);
+      const auto got = run_kernel(prepare_kernel(some.request()), {{part, operands[1]}}, of_some);
+      for (int64_t i = 0; i < kSome * cols; ++i)
+        ASSERT_EQ(got[0][i], want[0][kFirst * cols + i]) << text(some) << ": " << i;
+    }
+  EXPECT_GE(uniform, 2);
 }
 
 TEST(MatmulKernels, AddToAnotherTensor) {
@@ -309,6 +332,8 @@ TEST(MatmulKernels, NamesDescribeTheKernel) {
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 300, 300, 300, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
   EXPECT_EQ(prepare_kernel(product(0, 3000, 10, 300, false, false, DType::kF32).request()).name, "matmul.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 300, 2048, 300, false, false, DType::kF32).request()).name,
+            onednn_limit().avx512 ? "matmul.dnnl.f32" : "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 1, 300, 30, false, false, DType::kF32).request()).name, "matvec.f32");
   EXPECT_EQ(prepare_kernel(product(0, 300, 1, 30, false, false, DType::kBf16).request()).name, "matvec.bf16");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF16).request()).name, "matmul.f16_as_f32");

@@ -9,11 +9,11 @@ namespace runner::backends::RUNNER_ISA {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int64_t kLanes = 16;
+constexpr int kLanes = 16;
 #elif defined(__AVX2__)
-constexpr int64_t kLanes = 8;
+constexpr int kLanes = 8;
 #else
-constexpr int64_t kLanes = 4;
+constexpr int kLanes = 4;
 #endif
 
 template <int rows, int columns>
@@ -47,19 +47,29 @@ constexpr Matrix<1, 4> kRowOfBT = row_of(kBT, row);
 template <int row>
 constexpr Matrix<1, 2> kRowOfA = row_of(kA, row);
 
-// sum over k of factors[k] · x[k]. The factors are constants: zeros and ones cost nothing.
-template <int n>
-RUNNER_INLINE float combine(const float (&factors)[n], const float (&x)[n]) {
-  float sum = 0;
-  bool is_first = true;
-#pragma GCC unroll 4
-  for (int k = 0; k < n; ++k) {
-    if (factors[k] == 0) continue;
-    const float term = factors[k] == 1 ? x[k] : factors[k] == -1 ? -x[k] : factors[k] * x[k];
-    sum = is_first ? term : sum + term;
-    is_first = false;
-  }
-  return sum;
+// Calls body.template operator()<i>() for i in [0, n).
+template <class Body, int... i>
+RUNNER_INLINE void for_constants(const Body& body, std::integer_sequence<int, i...>) {
+  (body.template operator()<i>(), ...);
+}
+template <int n, class Body>
+RUNNER_INLINE void for_constants(const Body& body) {
+  for_constants(body, std::make_integer_sequence<int, n>());
+}
+
+using Lanes = Vectors<float, kLanes>;
+
+// sum = a row of the matrix times x. Factors of zero and one cost nothing.
+template <const auto& matrix, int row, int n>
+RUNNER_INLINE void combine(Lanes::Vector& sum, const Lanes::Vector (&x)[n]) {
+  for_constants<n>([&]<int k>() __attribute__((always_inline)) {
+    constexpr float kFactor = matrix.at[row][k];
+    constexpr bool is_first = k == 0 || (matrix.at[row][0] == 0 && (k == 1 || matrix.at[row][1] == 0));
+    if constexpr (kFactor != 0) {
+      const Lanes::Vector term = kFactor == 1 ? x[k] : kFactor == -1 ? -x[k] : kFactor * x[k];
+      sum = is_first ? term : sum + term;
+    }
+  });
 }
 
 // Where an element of a grid is: row by row, or in rows whose even and odd elements are apart.
@@ -73,26 +83,25 @@ struct ByParity {
 
 // to = left · from · rightᵀ in n lanes, rounded up to whole vectors.
 template <const auto& left, const auto& right, class From>
-void map_grids(float* __restrict to, int64_t to_stride, const float* __restrict from, int64_t from_stride, int64_t n) {
+void map_grids(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t n) {
   constexpr int kRows = sizeof left.at / sizeof left.at[0], kColumns = sizeof right.at / sizeof right.at[0];
   constexpr int kFromRows = sizeof left.at[0] / sizeof(float), kFromColumns = sizeof right.at[0] / sizeof(float);
-  for (int64_t first = 0; first < n; first += kLanes, to += kLanes, from += kLanes) {
-    RUNNER_VECTOR_LOOP
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      float middle[kRows][kFromColumns];
-#pragma GCC unroll 4
-      for (int j = 0; j < kFromColumns; ++j) {
-        float column[kFromRows];
-#pragma GCC unroll 4
-        for (int i = 0; i < kFromRows; ++i) column[i] = from[From::at(i, j, from_stride) + lane];
-#pragma GCC unroll 4
-        for (int i = 0; i < kRows; ++i) middle[i][j] = combine(left.at[i], column);
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 4
-        for (int j = 0; j < kColumns; ++j) to[(i * kColumns + j) * to_stride + lane] = combine(right.at[j], middle[i]);
-    }
+  for (int64_t lane = 0; lane < n; lane += kLanes) {
+    Lanes::Vector middle[kRows][kFromColumns];
+    for_constants<kFromColumns>([&]<int j>() __attribute__((always_inline)) {
+      Lanes::Vector column[kFromRows];
+      for_constants<kFromRows>([&]<int i>() __attribute__((always_inline)) {
+        Lanes::load(column[i], from + From::at(i, j, from_stride) + lane);
+      });
+      for_constants<kRows>([&]<int i>() __attribute__((always_inline)) { combine<left, i>(middle[i][j], column); });
+    });
+    for_constants<kRows>([&]<int i>() __attribute__((always_inline)) {
+      for_constants<kColumns>([&]<int j>() __attribute__((always_inline)) {
+        Lanes::Vector element;
+        combine<right, j>(element, middle[i]);
+        Lanes::store(element, to + (i * kColumns + j) * to_stride + lane);
+      });
+    });
   }
 }
 

@@ -1,20 +1,17 @@
 #include "runner/train/step/factored_gradients.h"
 
-#include "backends/kernels/kernel_choices.h"
 #include "runner/train/step/declared_step.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss_scaler.h"
 
 namespace runner::train {
 
-// Ranks compute other rows of a product than without factors, and must get the same bits. A layout depends on the
-// shapes of a batch. A device with bf16 floats would round each rank's product.
+// A layout depends on the shapes of a batch. A device with bf16 floats would round each rank's product.
 bool may_factor_gradients(const schema::Recipe& recipe, const StepBuilder& builder) {
   const bool is_rounded = device_rules(recipe).has_bf16_floats &&
                           (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);
-  return backends::has_uniform_f32_products() && !recipe.train.auto_batch_size &&
-         recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) && !is_rounded && !builder.varies(true) &&
-         !builder.has_lengths();
+  return !recipe.train.auto_batch_size && recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) &&
+         !is_rounded && !builder.varies(true) && !builder.has_lengths();
 }
 
 FactoredGradients::FactoredGradients(const StepBuilder& builder, backends::Device& device,
