@@ -7,7 +7,8 @@
 
 The models are those of peers/workloads.py. Contenders alternate in rounds. The table shows medians; ratios are medians
 of the ratios per round. The floor of a step is the flops of its products at the FMA peak (bf16: at the bf16 peak)
-plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. All train on
+plus the bytes that AdamW must move (7 × 4 per parameter) at copy speed, both measured in the same round. Convolutions
+with fewer multiplications than their definition can be below it. All train on
 arrays in memory, reshuffled in each epoch. The time of runner is that between its points of the loss at n / 4 and at n
 steps, so that neither the start nor the final checkpoint counts. It is also compared with itself on other backends, with
 one rank. CPU ms is the CPU time of a step on all cores: the difference between a run of n steps and one of n / 4.

@@ -163,8 +163,10 @@ Kernel prepare_matmul(const KernelRequest& request) {
 
 }  // namespace
 
-bool has_uniform_bits(const MatmulShape& shape) {
-  return suits_tiles(shape) || onednn_limit().avx512;
+bool has_uniform_rows(int64_t rows, int64_t cols, int64_t terms) {
+  return onednn_limit().avx512 ||
+         suits_tiles(
+             {.batch = 1, .rows = rows, .cols = cols, .inner = terms, .transpose_a = true, .transpose_b = false});
 }
 
 MatmulShape matmul_shape(const KernelRequest& request) {

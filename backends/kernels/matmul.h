@@ -16,10 +16,6 @@ struct MatmulShape {
 };
 MatmulShape matmul_shape(const KernelRequest& request);
 
-// Whether the elements of a product of f32 with few terms have the same bits in a product of fewer rows. oneDNN's code
-// for AVX2 rounds once or twice per term, by the distance from the last row and column.
-bool has_uniform_bits(const MatmulShape& shape);
-
 // Products of f32, or of bf16 with native instructions (accumulated in f32, rounded once if the result is bf16), as
 // single-threaded oneDNN calls on tiles that depend on the shape only. `adds`: adds the third operand.
 Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds = false);

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "backends/ir/ops.h"
-#include "backends/kernels/matmul.h"
+#include "backends/kernels/kernel_choices.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::train {
@@ -33,14 +33,8 @@ std::optional<Factors> factors_of(Value gradient) {
 // products cost. A rank computes some rows of the product, which must have the bits of the whole.
 bool is_worth_it(const Shape& gradient, int64_t samples) {
   constexpr int64_t kLarge = 1 << 16;
-  const backends::MatmulShape product{.batch = 1,
-                                      .rows = gradient[0],
-                                      .cols = gradient[1],
-                                      .inner = samples,
-                                      .transpose_a = true,
-                                      .transpose_b = false};
   return gradient.elements() >= kLarge && 2 * samples * (gradient[0] + gradient[1]) <= gradient.elements() &&
-         backends::has_uniform_bits(product);
+         backends::has_uniform_rows(gradient[0], gradient[1], samples);
 }
 
 int64_t elements_of(const FactoredPart& part, const nn::Parameter& parameter) {
