@@ -18,6 +18,8 @@ constexpr int kLanes = 4;
 
 template <int rows, int columns>
 struct Matrix {
+  static constexpr int kRows = rows, kColumns = columns;
+
   float at[rows][columns];
 };
 
@@ -84,8 +86,7 @@ struct ByParity {
 // to = left · from · rightᵀ in n lanes, rounded up to whole vectors.
 template <const auto& left, const auto& right, class From>
 void map_grids(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t n) {
-  constexpr int kRows = sizeof left.at / sizeof left.at[0], kColumns = sizeof right.at / sizeof right.at[0];
-  constexpr int kFromRows = sizeof left.at[0] / sizeof(float), kFromColumns = sizeof right.at[0] / sizeof(float);
+  constexpr int kRows = left.kRows, kColumns = right.kRows, kFromRows = left.kColumns, kFromColumns = right.kColumns;
   for (int64_t lane = 0; lane < n; lane += kLanes) {
     Lanes::Vector middle[kRows][kFromColumns];
     for_constants<kFromColumns>([&]<int j>() __attribute__((always_inline)) {
