@@ -2,9 +2,6 @@
 
 #include "backends/kernels/convolution.h"
 
-#include <algorithm>
-
-#include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/op_kernels.h"
 
@@ -43,8 +40,8 @@ bool has_native_products(const ConvShape& s) {
 bool suits_onednn(Op op, const ConvShape& s) {
   constexpr double kLeastProducts = 2 << 20;
   constexpr int64_t kLeastOut = 8;
-  const bool has_few_channel_kernels = isa_in_use() == Isa::kAvx512;
-  const int64_t least_in = op == Op::kConvGradX ? 8 : !has_few_channel_kernels ? 4 : op == Op::kConv ? 3 : 1;
+  const int64_t least_wide = op == Op::kConv ? 3 : 1;  // with AVX-512, which has kernels for few channels
+  const int64_t least_in = op == Op::kConvGradX ? 8 : onednn_limit().avx512 ? least_wide : 4;
   const bool is_depthwise = s.in == 1 && s.out == 1;
   return (s.dtype == DType::kF32 || has_native_products(s)) && s.products() >= kLeastProducts &&
          (is_depthwise || (s.in >= least_in && s.out >= kLeastOut));

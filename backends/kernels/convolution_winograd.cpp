@@ -8,8 +8,6 @@
 // row of the grid over a part. The sums of the parts are added in order, so the bits do not depend on threads.
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -197,7 +195,7 @@ void transform_weights(const Winograd& c, const std::byte* w, IndexRange<int64_t
 
 // ---- y, or the gradient of x ---------------------------------------------------------------------------------------
 
-// Scratch of a chunk. Transforms write whole vectors, so there is room behind the lanes, and behind the last grid.
+// Scratch of a chunk. Transforms write whole vectors, so there is room after the lanes, and after the last grid.
 struct WinogradScratch {
   float *x, *y;             // transformed: (points, in, lanes), (points, out, lanes)
   float* grids;             // of one channel
@@ -225,18 +223,23 @@ size_t bytes_of_weights(const Winograd& c) {
   return aligned(static_cast<size_t>(kPoints * c.w_point()) * sizeof(float));
 }
 
+// to (points, channels, lanes), `point` floats apart = `map` of tiles [first, first + n) of each channel, which have
+// `grid_rows` rows.
+void transform_tiles(const Winograd& c, const Planes& planes, Sizes before, int64_t grid_rows, WinogradLoops::Map map,
+                     int64_t first, int64_t n, float* to, int64_t point, const WinogradScratch& scratch) {
+  for (int64_t channel = 0; channel < planes.channels; ++channel) {
+    SplitRows rows(c, planes, channel, before, scratch.rows, scratch.converted);
+    for_tile_runs(c, first, n, [&](const TileRun& run) {
+      map(to + channel * c.stride() + run.lane, point, rows.of(run, grid_rows), SplitRows::stride(c), run.count);
+    });
+  }
+}
+
 // The windows of tiles [first, first + n).
 void compute_windows(const Winograd& c, const Planes& x, const Planes& y, const float* weights, int64_t first,
                      int64_t n, const WinogradScratch& scratch) {
-  const WinogradLoops& transform = *c.transform;
   const int64_t stride = c.stride();
-  for (int64_t in = 0; in < c.in; ++in) {
-    SplitRows rows(c, x, in, c.before, scratch.rows, scratch.converted);
-    for_tile_runs(c, first, n, [&](const TileRun& run) {
-      transform.input(scratch.x + in * stride + run.lane, c.x_point(), rows.of(run, kGrid), SplitRows::stride(c),
-                      run.count);
-    });
-  }
+  transform_tiles(c, x, c.before, kGrid, c.transform->input, first, n, scratch.x, c.x_point(), scratch);
   for (int64_t point = 0; point < kPoints; ++point)
     loops().matmul.of<float>().multiply({.c = scratch.y + point * c.y_point(),
                                          .a = weights + point * c.w_point(),
@@ -252,7 +255,7 @@ void compute_windows(const Winograd& c, const Planes& x, const Planes& y, const 
                                          .inner = c.in,
                                          .in_place = true});
   for (int64_t out = 0; out < c.out; ++out) {
-    transform.output(scratch.grids, stride, scratch.y + out * stride, c.y_point(), n);
+    c.transform->output(scratch.grids, stride, scratch.y + out * stride, c.y_point(), n);
     store_windows(c, y, out, first, n, scratch.grids, stride, scratch.converted);
   }
 }
@@ -289,19 +292,8 @@ void add_tiles(const Winograd& c, const Planes& x, const Planes& y, int64_t grou
   const auto input = c.groups == 1 ? c.transform->input : c.transform->input_rows[at];
   const auto output_grad = c.groups == 1 ? c.transform->output_grad : c.transform->output_grad_rows[at];
   const int64_t stride = c.stride();
-  for (int64_t in = 0; in < c.in; ++in) {
-    SplitRows rows(c, x, in, c.before, scratch.rows, scratch.converted);
-    for_tile_runs(c, first, n, [&](const TileRun& run) {
-      input(scratch.x + in * stride + run.lane, c.x_point(), rows.of(run, kGrid), SplitRows::stride(c), run.count);
-    });
-  }
-  for (int64_t out = 0; out < c.out; ++out) {
-    SplitRows rows(c, y, out, {0, 0}, scratch.rows, scratch.converted);
-    for_tile_runs(c, first, n, [&](const TileRun& run) {
-      output_grad(scratch.y + out * stride + run.lane, c.y_point(), rows.of(run, kTile), SplitRows::stride(c),
-                  run.count);
-    });
-  }
+  transform_tiles(c, x, c.before, kGrid, input, first, n, scratch.x, c.x_point(), scratch);
+  transform_tiles(c, y, {0, 0}, kTile, output_grad, first, n, scratch.y, c.y_point(), scratch);
   for (int64_t point = 0; point < kPoints / c.groups; ++point)
     multiply_views<float>({sums + point * c.w_point(), c.in}, {scratch.y + point * c.y_point(), stride},
                           {scratch.x + point * c.x_point(), 1, stride}, c.out, c.in, n, scratch.panels, true);
@@ -384,11 +376,12 @@ bool suits_winograd(Op op, const ConvShape& s) {
 }
 
 Kernel prepare_conv_winograd(Op op, const ConvShape& shape) {
-  constexpr double kFlopsPerNs = 100;
+  constexpr double kFlopsPerNs = 100, kWeightsNs = 5;
+  constexpr int64_t kWindowLanes = 64, kSumLanes = 128, kLeastBlocks = 4;
   Winograd c = winograd_of(op, shape);
   const std::string name = fmt::format("{}.winograd.{}", name_of(op), name_of(c.dtype));
   const double work_ns = 2 * shape.products() / kFlopsPerNs;
-  c.weight_chunks = chunk_count(static_cast<double>(c.in * c.out) * 5, ceil_div(c.out, kWeightOuts));
+  c.weight_chunks = chunk_count(static_cast<double>(c.in * c.out) * kWeightsNs, ceil_div(c.out, kWeightOuts));
   const size_t room_bytes = static_cast<size_t>(c.weight_chunks * weight_room(c)) * sizeof(float);
   const auto scratch_bytes = [&](size_t weights, const WinogradScratch& scratch) {
     return weights * bytes_of_weights(c) + std::max(room_bytes, static_cast<size_t>(c.chunks) * scratch.bytes);
@@ -397,11 +390,11 @@ Kernel prepare_conv_winograd(Op op, const ConvShape& shape) {
     const int64_t most = std::min(2 * kMostConvSums / (kPoints * c.in * c.out), kLeastConvUnits);
     c.parts = std::clamp<int64_t>(c.all_tiles() / kPartTiles, 1, std::max<int64_t>(most, 1));
     c.groups = c.parts < kLeastConvUnits ? kGrid : 1;
-    c.lanes = lanes_for(ceil_div(c.all_tiles(), c.parts), 128);
+    c.lanes = lanes_for(ceil_div(c.all_tiles(), c.parts), kSumLanes);
     c.chunks = chunk_count(work_ns, c.parts * c.groups);
     return make_kernel<run_sums>(name, c, scratch_bytes(static_cast<size_t>(c.parts), scratch_of_sums(c, nullptr)));
   }
-  c.lanes = lanes_for(c.all_tiles() / 4, 64);
+  c.lanes = lanes_for(c.all_tiles() / kLeastBlocks, kWindowLanes);
   c.chunks = std::min(chunk_count(work_ns, ceil_div(c.all_tiles(), c.lanes)), 2 * kLeastConvUnits);
   return make_kernel<run_windows>(name, c, scratch_bytes(1, scratch_of_windows(c, nullptr)));
 }

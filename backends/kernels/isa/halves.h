@@ -23,8 +23,8 @@ RUNNER_INLINE void for_short_pieces(int64_t n, const Body& body) {
 }
 
 // Vectors of n elements T, and 2 n elements of a row as those at even and those at odd positions. Each vector is copied
-// by itself: GCC copies two through the stack, in pieces, and waits for them. Vectors are not
-// returned: where registers are too narrow for them, that depends on the compiler's options.
+// by itself: GCC copies two through the stack, in pieces, and waits for them. Vectors are not returned: where registers
+// are too narrow for them, that depends on the compiler's options.
 template <class T, int n>
 struct Vectors {
   typedef T Vector __attribute__((vector_size(n * sizeof(T))));

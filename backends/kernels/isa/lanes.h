@@ -12,13 +12,7 @@
 namespace runner::backends::lanes {
 
 // Vectors of f64 as wide as the registers, and of the same number of f32.
-#if defined(__AVX512F__)
-inline constexpr int kWidth = 8;
-#elif defined(__AVX2__)
-inline constexpr int kWidth = 4;
-#else
-inline constexpr int kWidth = 2;
-#endif
+inline constexpr int kWidth = RUNNER_VECTOR_BYTES / sizeof(double);
 typedef double Doubles __attribute__((vector_size(kWidth * 8)));
 typedef float Floats __attribute__((vector_size(kWidth * 4)));
 

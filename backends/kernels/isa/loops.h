@@ -240,16 +240,16 @@ struct MatvecLoops {
 struct WinogradLoops {
   using Map = void (*)(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t n);
 
-  // even[i], odd[i] = elements 2 i and 2 i + 1 of x behind `before` zeros, for i < n; 0 behind its `size` elements.
+  // even[i], odd[i] = elements 2 i and 2 i + 1 of a row, for i < n: `before` zeros, the `size` elements of x, zeros.
   void (*split)(float* even, float* odd, const float* x, int64_t size, int64_t before, int64_t n);
-  // x[2 i], x[2 i + 1] = even[i], odd[i]
+  // x[2 i], x[2 i + 1] = even[i], odd[i], for i < n.
   void (*join)(float* x, const float* even, const float* odd, int64_t n);
 
   Map weights;      // 3 × 3 to 4 × 4
   Map input;        // 4 × 4 to 4 × 4
   Map output;       // 4 × 4 to 2 × 2
   Map output_grad;  // 2 × 2 to 4 × 4
-  // One row of 4 points: from two rows of the input, 2 × 4; from a gradient of the output, 2 × 2.
+  // One row of 4 points, from the whole grid.
   Map input_rows[4], output_grad_rows[4];
   Map weights_grad;  // 4 × 4 to 3 × 3
 };

@@ -22,13 +22,8 @@ namespace runner::backends::RUNNER_ISA {
 namespace {
 
 // Rows of a tile, and vectors of its columns, which are a panel. The sums take most of the registers.
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64, kTileRows = 6, kPanelVectors = 4;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32, kTileRows = 6, kPanelVectors = 2;
-#else
-constexpr int kVectorBytes = 16, kTileRows = 4, kPanelVectors = 2;
-#endif
+constexpr int kVectorBytes = RUNNER_VECTOR_BYTES, kTileRows = kVectorBytes == 16 ? 4 : 6,
+              kPanelVectors = kVectorBytes == 64 ? 4 : 2;
 
 // A vector of elements, and how their products with one factor are added to a vector of sums.
 template <class T>

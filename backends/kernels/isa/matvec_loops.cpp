@@ -12,13 +12,7 @@ namespace runner::backends::RUNNER_ISA {
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int64_t kWidth = 16;
-#elif defined(__AVX2__)
-constexpr int64_t kWidth = 8;
-#else
-constexpr int64_t kWidth = 4;
-#endif
+constexpr int64_t kWidth = RUNNER_VECTOR_BYTES / sizeof(float);
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
 typedef uint32_t Units __attribute__((vector_size(kWidth * 4)));  // of 32 bits: one f32, or two bf16
 

@@ -13,6 +13,16 @@
 
 #define RUNNER_INLINE static inline __attribute__((always_inline))
 
+// Bytes of a register of the instruction set that a file is compiled for. A macro, since a constant would be one entity
+// with several values.
+#if defined(__AVX512F__)
+#define RUNNER_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define RUNNER_VECTOR_BYTES 32
+#else
+#define RUNNER_VECTOR_BYTES 16
+#endif
+
 namespace runner::backends::vector_math {
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();

@@ -8,13 +8,7 @@ namespace runner::backends::RUNNER_ISA {
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
+constexpr int kLanes = RUNNER_VECTOR_BYTES / sizeof(float);
 
 template <int rows, int columns>
 struct Matrix {
@@ -61,15 +55,21 @@ RUNNER_INLINE void for_constants(const Body& body) {
 
 using Lanes = Vectors<float, kLanes>;
 
+template <int rows, int columns>
+constexpr int first_factor(const Matrix<rows, columns>& m, int row) {
+  int k = 0;
+  while (m.at[row][k] == 0) ++k;
+  return k;
+}
+
 // sum = a row of the matrix times x. Factors of zero and one cost nothing.
 template <const auto& matrix, int row, int n>
 RUNNER_INLINE void combine(Lanes::Vector& sum, const Lanes::Vector (&x)[n]) {
   for_constants<n>([&]<int k>() __attribute__((always_inline)) {
     constexpr float kFactor = matrix.at[row][k];
-    constexpr bool is_first = k == 0 || (matrix.at[row][0] == 0 && (k == 1 || matrix.at[row][1] == 0));
     if constexpr (kFactor != 0) {
       const Lanes::Vector term = kFactor == 1 ? x[k] : kFactor == -1 ? -x[k] : kFactor * x[k];
-      sum = is_first ? term : sum + term;
+      sum = k == first_factor(matrix, row) ? term : sum + term;
     }
   });
 }
