@@ -211,6 +211,11 @@ Augmenter::Augmenter(const Dataset& dataset, std::vector<schema::AugmentStep> st
   }
 }
 
+std::shared_ptr<const Augmenter> augmenter_of(const Dataset& dataset, const schema::DatasetSpec& section) {
+  if (section.augment.empty()) return nullptr;
+  return about_key("data.train.augment", [&] { return std::make_shared<const Augmenter>(dataset, section.augment); });
+}
+
 bool mixes(std::span<const schema::AugmentStep> steps) {
   return std::ranges::any_of(steps, [](const schema::AugmentStep& step) { return step.mixup.has_value(); });
 }

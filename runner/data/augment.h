@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -64,6 +65,9 @@ class Augmenter {
   const std::optional<ImageCut> cut_;
   ImageShape shape_;
 };
+
+// Returns the augmenter of a section; null if it has no steps.
+std::shared_ptr<const Augmenter> augmenter_of(const Dataset& dataset, const schema::DatasetSpec& section);
 
 // The steps themselves. `image`: (C, H, W), changed in place; `copy`: memory for another image.
 void flip_image(const ImageShape& shape, schema::Flip flip, std::span<float> image);

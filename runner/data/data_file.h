@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "schema/base/sha256.h"
@@ -31,6 +32,8 @@ struct DataFile {
   std::string key, path;  // the key of the recipe: "data.train.path"
   FileStamp stamp;        // before it was read
   int64_t rows = 0;       // without a header, with rows that were dropped; for a text, samples
+
+  static auto parts(auto& self) { return std::tie(self.key, self.path, self.stamp, self.rows); }
 };
 
 // Whether a file, a folder, or a file that matches the pattern exists.

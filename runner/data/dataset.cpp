@@ -81,7 +81,7 @@ std::string difference(const Fingerprint& before, const Fingerprint& after) {
   return fmt::format("{}", fmt::join(changes, ", "));
 }
 
-Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::vector<int32_t> rows,
+Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, LargeArray<int32_t> rows,
                  const Encoding& encoding)
     : name_(std::move(name)),
       storage_(std::move(storage)),
@@ -98,6 +98,11 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
     center_.push_back(static_cast<float>(encoding.center[i] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
     factor_.push_back(1 / static_cast<float>(encoding.spread[i]));
   }
+}
+
+Dataset Dataset::with(std::shared_ptr<const Storage> storage) && {
+  storage_ = std::move(storage);
+  return std::move(*this);
 }
 
 const backends::Shape& Dataset::feature_shape() const {

@@ -12,10 +12,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "backends/tensor/shape.h"
 #include "runner/data/encoding.h"
+#include "schema/base/large_array.h"
+#include "schema/base/packing.h"
 
 namespace runner::data {
 
@@ -45,8 +48,7 @@ class Dataset {
  public:
   // `name`: section name for messages ("data.train"). `rows`: rows of `storage`; empty: all rows. `encoding`: classes
   // and normalisation.
-  Dataset(std::string name, std::shared_ptr<const Storage> storage, std::vector<int32_t> rows,
-          const Encoding& encoding);
+  Dataset(std::string name, std::shared_ptr<const Storage> storage, LargeArray<int32_t> rows, const Encoding& encoding);
 
   const std::string& name() const { return name_; }
   // File of the features for messages; the section's name if there is none.
@@ -113,6 +115,9 @@ class Dataset {
   // For readers that do not use the gather functions: the storage, and in-place normalisation. `sample`: (elements of
   // feature_shape).
   const Storage& storage() const { return *storage_; }
+  const std::shared_ptr<const Storage>& shared_storage() const { return storage_; }
+  // Returns this data set with its samples in another place.
+  Dataset with(std::shared_ptr<const Storage> storage) &&;
   void normalize(std::span<float> sample) const;
   // Returns the first feature of a normalised sample that is not finite; none if all are.
   std::optional<size_t> overflow(std::span<const float> normalized) const;
@@ -120,9 +125,18 @@ class Dataset {
   std::string overflow_text(float value, size_t feature) const;
 
  private:
+  friend class runner::PartsAccess;
+
+  Dataset() = default;
+  // Without the storage.
+  static auto parts(auto& self) {
+    return std::tie(self.name_, self.rows_, self.size_, self.all_, self.outputs_, self.inputs_, self.padding_,
+                    self.center_, self.factor_);
+  }
+
   std::string name_;
   std::shared_ptr<const Storage> storage_;
-  std::vector<int32_t> rows_;  // empty: identity
+  LargeArray<int32_t> rows_;  // empty: identity
   int64_t size_ = 0;
   int64_t all_ = 0;  // number of samples before thinned()
   int64_t outputs_ = 0;

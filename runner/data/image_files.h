@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runner/data/image_cut.h"
@@ -18,6 +19,7 @@
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
 #include "runner/images/decode.h"
+#include "schema/base/packing.h"
 
 namespace runner::data {
 
@@ -67,6 +69,8 @@ class ImageFiles : public SampleSource {
   std::span<const ChannelSums> channel_sums(int64_t row) const override { return file(row).sums; }
 
  private:
+  friend class runner::PartsAccess;
+
   struct File {
     std::string path;
     std::string damage = {};
@@ -76,6 +80,11 @@ class ImageFiles : public SampleSource {
     std::array<ChannelSums, 3> sums{};
     images::ImageInfo info{};
     images::Image pixels{};  // at that stage, if they are kept
+
+    static auto parts(auto& self) {
+      return std::tie(self.path, self.damage, self.height, self.width, self.whole, self.digest, self.sums, self.info,
+                      self.pixels);
+    }
   };
   struct Decoded {
     images::Image image;  // at the stage Options::kept
@@ -89,6 +98,11 @@ class ImageFiles : public SampleSource {
     size_t pixel_bytes = 0;  // of the files so far
   };
 
+  ImageFiles() = default;
+  static auto parts(auto& self) {
+    return std::tie(self.reading_, self.kept_, self.files_, self.height_, self.width_, self.is_cached_);
+  }
+
   const File& file(int64_t row) const { return files_[static_cast<size_t>(row)]; }
   Decoded decode(const std::string& path) const;
   images::Image decode_again(const File& file) const;
@@ -98,8 +112,8 @@ class ImageFiles : public SampleSource {
   void load_all(const std::string& folder, const Options& options);
   void check_sizes() const;
 
-  const ImageReading reading_;
-  const ImageStage kept_;
+  ImageReading reading_;
+  ImageStage kept_ = ImageStage::kSample;
   std::vector<File> files_;
   int64_t height_ = 0, width_ = 0;
   bool is_cached_ = true;  // the pixels of all files are kept

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runner/images/image.h"
@@ -19,6 +20,7 @@ struct ImageReading {
   std::vector<int64_t> center_crop = {};  // one number: of both sides; two: height and width; empty: none
   bool skips_damaged = false;
 
+  static auto parts(auto& self) { return std::tie(self.resize, self.center_crop, self.skips_damaged); }
   bool operator==(const ImageReading&) const = default;
   // Returns an image of the stage `from` at the later stage `to`: resized, then cropped. None if it is the same there.
   // Throws Error(kData) naming `name` if the result would have too many pixels.

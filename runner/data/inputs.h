@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "backends/tensor/dtype.h"
 #include "backends/tensor/shape.h"
@@ -19,6 +20,7 @@ struct SampleInput {
   backends::Shape shape;                          // of one sample
   int64_t vocabulary = 0;                         // ids are in [0, vocabulary); 0 for f32
 
+  static auto parts(auto& self) { return std::tie(self.name, self.dtype, self.shape, self.vocabulary); }
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * backends::size_of(dtype); }  // of one sample
   bool operator==(const SampleInput&) const = default;
 };

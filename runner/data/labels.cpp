@@ -290,7 +290,7 @@ void use_classes(Storage& storage, const Encoding& encoding, const std::string& 
   storage.label_map = map;
 }
 
-std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows) {
+std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, std::span<const int32_t> rows) {
   std::vector<int64_t> counts(static_cast<size_t>(encoding.outputs));
   const auto add = [&](int64_t label, int64_t count) {
     if (label >= 0 && label < encoding.outputs && label != encoding.ignored_label)

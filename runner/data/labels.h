@@ -68,7 +68,7 @@ void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optio
 void use_classes(Storage& storage, const Encoding& encoding, const std::string& name, std::string_view remedy = {});
 
 // Returns the number of samples of each class. `rows`: those that count; empty: all.
-std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows);
+std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, std::span<const int32_t> rows);
 // Returns warnings about labels that may be damaged, misspelt or of the wrong column.
 std::vector<std::string> label_warnings(const Encoding& encoding, const Storage& train);
 // Throws Error(kData) if two files have no class in common, so that no metric measures what the model learns. The

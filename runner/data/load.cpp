@@ -59,7 +59,7 @@ Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_
 }
 
 struct Parts {
-  std::vector<int32_t> train, eval;  // row numbers, ascending
+  LargeArray<int32_t> train, eval;  // row numbers, ascending
 };
 
 int64_t held_out_of(int64_t samples, double fraction) {
@@ -324,7 +324,7 @@ std::vector<int64_t> count_classes(const Sections& sections, bool is_new, bool a
 
 // Computes the statistics of the training part and replaces missing values.
 void fit(Sections& sections, const schema::DataSpec& spec) {
-  const std::vector<int32_t>& rows = sections.rows.train;
+  const LargeArray<int32_t>& rows = sections.rows.train;
   const auto fills = [](const schema::DatasetSpec& section) { return section.missing == schema::Missing::kMean; };
   if (fills(spec.train) || (spec.eval && fills(*spec.eval))) {
     fit_fill(sections.encoding, *sections.train, rows, main_path(spec.train), sections.options);
@@ -429,10 +429,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   }
   append(warnings, train_set.warnings());
   if (has_other) append(warnings, eval_set->warnings());
-  std::shared_ptr<const Augmenter> augmenter;
-  if (!spec.train.augment.empty())
-    augmenter = about_key("data.train.augment",
-                          [&] { return std::make_shared<const Augmenter>(train_set, spec.train.augment); });
+  std::shared_ptr<const Augmenter> augmenter = augmenter_of(train_set, spec.train);
   return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings),
           std::move(files),    std::move(augmenter), std::move(counts)};
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "runner/data/random.h"
@@ -42,6 +43,8 @@ struct MaskVocabulary {
   };
   int64_t mask_id = 0;
   std::vector<Kind> kinds = {};  // by id
+
+  static auto parts(auto& self) { return std::tie(self.mask_id, self.kinds); }
 };
 
 class TokenMasker {
@@ -49,6 +52,7 @@ class TokenMasker {
   TokenMasker(Masking masking, MaskVocabulary vocabulary);
 
   const Masking& masking() const { return masking_; }
+  const MaskVocabulary& vocabulary() const { return vocabulary_; }
   // Masks a row. `tokens`: (T), its tokens, which are replaced; `labels`: (T), output.
   void apply(const SampleKey& key, int64_t row, std::span<int64_t> tokens, std::span<int64_t> labels) const;
 

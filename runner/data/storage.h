@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -44,6 +45,13 @@ struct ReadOptions {
 
   std::optional<int64_t> ignore_index = {};  // train.ignore_index
 
+  // Without the tokenizer, which only reading uses.
+  static auto parts(auto& self) {
+    return std::tie(self.labels, self.predicts, self.seed, self.eval, self.has_recipe, self.feature_names,
+                    self.label_name, self.feature_count, self.normalized, self.offsets, self.masking, self.images,
+                    self.ignore_index);
+  }
+
   // Whether the labels of rows are read.
   bool reads_labels() const { return !predicts && have_labels(labels); }
   // Returns the masker for the tokenizer; null without masking. Throws Error(kRecipe) as TextTokenizer::for_masking().
@@ -64,15 +72,22 @@ struct StreamedSource {
   // Position of every kPlaceEvery-th sample except the first; empty if the file is compressed.
   std::vector<SamplePlace> places = {};
   std::vector<float> fill = {};  // `missing: mean`: replacement of missing values, per feature
+
+  // Without the section of the recipe.
+  static auto parts(auto& self) {
+    return std::tie(self.options, self.shuffle_buffer, self.contents, self.places, self.fill);
+  }
 };
 
 // A tokenized text. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
-  std::vector<uint32_t> ids;           // empty for a stream, and if the tokens are in a file
+  LargeArray<uint32_t> ids;            // empty for a stream, and if the tokens are in a file
   int64_t stride = 0;                  // 0 if the data is no such text
   std::optional<TokenFile> file = {};  // with tokens: ids
   int64_t planned = 0;                 // tokens of a file that does not exist yet, read as 0
 
+  // Without the file.
+  static auto parts(auto& self) { return std::tie(self.ids, self.stride, self.planned); }
   // Writes the tokens from `at` on.
   void read(int64_t at, std::span<int64_t> out) const;
 };
@@ -81,11 +96,15 @@ struct TokenText {
 struct IdInput {
   SampleInput input;
   LargeArray<int64_t> ids;  // (samples, …)
+
+  static auto parts(auto& self) { return std::tie(self.input, self.ids); }
 };
 
 struct RejectedRow {
   int64_t row = 0;  // from 0
   std::string reason;
+
+  static auto parts(auto& self) { return std::tie(self.row, self.reason); }
 };
 
 // Number of rows by label, of at most kMaxLabels + 1 labels.
@@ -138,6 +157,15 @@ struct Storage {
   std::vector<std::string> feature_names;  // names in the CSV header
   std::string label_name;                  // name in the CSV header
   std::vector<std::string> class_names;    // names among the labels, or characters of a text, sorted
+
+  // Without `source`, and what `masker`, `rule`, `image_files` and `label_map` point to.
+  static auto parts(auto& self) {
+    return std::tie(self.samples, self.feature_shape, self.values, self.bytes, self.tokens, self.stream, self.text,
+                    self.rows, self.scale, self.more_inputs, self.vocabulary, self.sequence, self.label_kind,
+                    self.classes, self.label_counts, self.targets, self.targets_are_features, self.token_labels,
+                    self.outputs, self.dropped_before, self.filled_values, self.offsets, self.warnings, self.contents,
+                    self.files, self.rejected, self.feature_names, self.label_name, self.class_names);
+  }
 
   int64_t width() const { return feature_shape.elements(); }
   // Whether the features are byte / 255 of images, from a source.

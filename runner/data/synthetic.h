@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
+#include "schema/base/packing.h"
 
 namespace runner::data {
 
@@ -27,11 +29,16 @@ class Synthetic : public SampleSource {
   void targets(int64_t index, std::span<float> out) const;  // out: (number of targets)
 
  private:
-  uint64_t seed_;
-  Stream section_;
-  int64_t features_;
-  int64_t classes_;
-  int64_t targets_;
+  friend class runner::PartsAccess;
+
+  Synthetic() = default;
+  static auto parts(auto& self) {
+    return std::tie(self.seed_, self.section_, self.features_, self.classes_, self.targets_, self.table_);
+  }
+
+  uint64_t seed_ = 0;
+  Stream section_{};
+  int64_t features_ = 0, classes_ = 0, targets_ = 0;
   std::vector<float> table_;
 };
 

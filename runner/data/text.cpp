@@ -238,7 +238,7 @@ std::vector<std::string_view> documents_of(std::string_view text, std::string_vi
 
 Storage read_documents(const schema::DatasetSpec& spec, const ReadOptions& options) {
   std::shared_ptr<const TokenMasker> masker = options.masker();
-  std::vector<uint32_t> all;
+  LargeArray<uint32_t> all;
   for (const std::string& path : files_at(spec.path)) {
     const std::string text = formats::read_text(path);
     try {
@@ -280,7 +280,7 @@ Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
   if (spec.planned_samples) return planned_text(spec, options);
   if (spec.tokens == text::kIdsWord) return read_ids(spec, options);
   if (has_tokenizer(spec)) return read_documents(spec, options);
-  std::vector<uint32_t> all;
+  LargeArray<uint32_t> all;
   Seen seen;
   for (const std::string& path : files_at(spec.path)) {
     TextTokens tokens(spec, options, path);

@@ -17,7 +17,9 @@ class TokenFile {
   // significant byte first. Throws Error(kData) naming the file.
   explicit TokenFile(const std::string& path);
 
-  int64_t size() const { return size_; }  // tokens
+  const std::string& path() const { return path_; }
+  int64_t first() const { return first_; }  // number of the first token in the file
+  int64_t size() const { return size_; }    // tokens
   // Writes the tokens from `at` on.
   void read(int64_t at, std::span<int64_t> out) const;
   // Throws Error(kData) unless all tokens are in [0, vocabulary).

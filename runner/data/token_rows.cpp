@@ -143,7 +143,7 @@ void TextTokenizer::add(std::span<const std::string> texts, bool ends, TokenRows
   rows.ends.push_back(std::ssize(rows.ids));
 }
 
-void TextTokenizer::add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const {
+void TextTokenizer::add_documents(std::span<const std::string_view> documents, LargeArray<uint32_t>& ids) const {
   const std::optional<int32_t> end = tokenizer_->end_token();
   for (const std::string_view document : documents) {
     if (!ids.empty()) {

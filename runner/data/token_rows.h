@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "runner/data/masking.h"
@@ -24,6 +25,9 @@ struct TokenRows {
   int64_t truncated = 0;                     // number of rows that were cut
   std::vector<std::string> characters = {};  // the vocabulary of the tokenizer `characters`, sorted
 
+  static auto parts(auto& self) {
+    return std::tie(self.ends, self.ids, self.segments, self.padding_id, self.truncated, self.characters);
+  }
   int64_t begin(int64_t row) const { return row == 0 ? 0 : ends[static_cast<size_t>(row) - 1]; }
   int64_t length(int64_t row) const { return ends[static_cast<size_t>(row)] - begin(row); }
   // Writes the tokens of a row from the `skipped`-th on, and then `rest`.
@@ -59,7 +63,7 @@ class TextTokenizer {
   void add(std::span<const std::string> texts, bool ends, TokenRows& rows) const;
   // Appends the ids of documents with the end token between two of them. Throws Error(kData) if the tokenizer has no
   // end token, and for a text that is not UTF-8.
-  void add_documents(std::span<const std::string_view> documents, std::vector<uint32_t>& ids) const;
+  void add_documents(std::span<const std::string_view> documents, LargeArray<uint32_t>& ids) const;
   // The size of the vocabulary of a tokenizer that is not `characters`.
   int64_t vocabulary() const { return tokenizer_->vocabulary(); }
   // The vocabulary for masking. Throws Error(kRecipe) if there is no mask token, or if words are to be masked and the

@@ -10,7 +10,7 @@ bool has_valid_size(int64_t height, int64_t width) {
 
 Image black_image(int64_t height, int64_t width) {
   RUN_ASSERT(has_valid_size(height, width));
-  return {.height = height, .width = width, .rgb = std::vector<uint8_t>(static_cast<size_t>(3 * height * width))};
+  return {.height = height, .width = width, .rgb = LargeArray<uint8_t>(static_cast<size_t>(3 * height * width), 0)};
 }
 
 }  // namespace runner::images

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <tuple>
+
+#include "schema/base/large_array.h"
 
 namespace runner::images {
 
@@ -14,7 +16,9 @@ static_assert(3 * kMaxPixels <= INT32_MAX);
 // RGB bytes of shape (height, width, 3), contiguous, first the top row from left to right.
 struct Image {
   int64_t height = 0, width = 0;
-  std::vector<uint8_t> rgb{};
+  LargeArray<uint8_t> rgb{};
+
+  static auto parts(auto& self) { return std::tie(self.height, self.width, self.rgb); }
 
   int64_t row_bytes() const { return 3 * width; }
   uint8_t* row(int64_t y) { return rgb.data() + y * row_bytes(); }

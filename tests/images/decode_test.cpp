@@ -11,7 +11,8 @@ namespace runner::images {
 namespace {
 
 Bytes rgb_of(const std::string& file) {
-  return decode_text(file).image.rgb;
+  const Image image = decode_text(file).image;
+  return {image.rgb.begin(), image.rgb.end()};
 }
 
 TEST(Decoding, SamplesOf16BitsBecomeTheirHighByte) {

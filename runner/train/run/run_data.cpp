@@ -6,6 +6,7 @@
 
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/run/host_data.h"
 #include "schema/base/error.h"
 #include "store/queries.h"
 #include "store/state_store.h"
@@ -56,7 +57,9 @@ data::SharedData data_of(const RunRequest& request, backends::ProcessGroup* rank
     const std::string text = ranks->gather_objects(known ? known->to_json() : "", {"the classes"}).front();
     known = text.empty() ? std::nullopt : std::optional(data::Encoding::from_json(text));
   }
-  return std::make_shared<const data::Data>(data::load(request.recipe, known ? &*known : nullptr));
+  const auto load = [&] { return data::load(request.recipe, known ? &*known : nullptr); };
+  if (ranks != nullptr) return read_once_per_host(*ranks, request.recipe, load);
+  return std::make_shared<const data::Data>(load());
 }
 
 }  // namespace runner::train

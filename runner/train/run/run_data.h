@@ -12,8 +12,9 @@
 
 namespace runner::train {
 
-// Returns the data of the request, or reads them. A run that continues another keeps its classes (LabelRules::known).
-// `ranks`: process group, or null. Collective, unless the request has data: only rank 0 knows the store.
+// Returns the data of the request, or reads them. A run that continues another keeps its classes. `ranks`: process
+// group, or null. Collective, unless the request has data: only rank 0 knows the store, and the first rank of a host
+// reads for all of them.
 data::SharedData data_of(const RunRequest& request, backends::ProcessGroup* ranks);
 
 // Returns the host part of a state of a run, or of its newest one; none if no state has one that can be read.

@@ -1,0 +1,120 @@
+#include "runner/data/packed_data.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "runner/data/image_files.h"
+#include "runner/data/labels.h"
+#include "runner/data/storage.h"
+#include "runner/data/synthetic.h"
+#include "schema/base/error.h"
+
+namespace runner::data {
+namespace {
+
+// The tokens of a file that stay there.
+struct PackedTokenFile {
+  std::string path;
+  int64_t first = 0, size = 0;
+
+  static auto parts(auto& self) { return std::tie(self.path, self.first, self.size); }
+};
+
+void write_pointers(Packer& packer, const Storage& storage) {
+  const auto write_if = [&](const auto& pointer, const auto& write) {
+    packer.write(static_cast<bool>(pointer));
+    if (pointer) write(*pointer);
+  };
+  write_if(storage.text.file, [&](const TokenFile& file) {
+    packer.write(PackedTokenFile{.path = file.path(), .first = file.first(), .size = file.size()});
+  });
+  write_if(storage.masker, [&](const TokenMasker& masker) {
+    packer.write(masker.masking());
+    packer.write(masker.vocabulary());
+  });
+  write_if(storage.rule, [&](const Synthetic& rule) { packer.write(rule); });
+  write_if(storage.image_files, [&](const ImageFiles& files) { packer.write(files); });
+  packer.write(storage.label_map != nullptr);
+}
+
+TokenFile opened(const PackedTokenFile& packed) {
+  const TokenFile file(packed.path);
+  RUN_CHECK(packed.first + packed.size <= file.size(), ErrorKind::kData, "{} has changed since it was loaded",
+            packed.path);
+  return file.part(packed.first, packed.size);
+}
+
+void read_pointers(Unpacker& unpacker, Storage& storage, const Encoding& encoding) {
+  if (unpacker.read<bool>()) storage.text.file = opened(unpacker.read<PackedTokenFile>());
+  if (unpacker.read<bool>()) {
+    const auto masking = unpacker.read<Masking>();
+    storage.masker = std::make_shared<const TokenMasker>(masking, unpacker.read<MaskVocabulary>());
+  }
+  if (unpacker.read<bool>()) {
+    storage.rule = std::make_shared<const Synthetic>(unpacker.read<Synthetic>());
+    storage.source = storage.rule;
+  }
+  if (unpacker.read<bool>()) {
+    storage.image_files = std::make_shared<const ImageFiles>(unpacker.read<ImageFiles>());
+    storage.source = storage.image_files;
+  }
+  if (unpacker.read<bool>()) storage.label_map = std::make_shared<const LabelMap>(encoding);
+}
+
+void write_storage(Packer& packer, const Storage& storage) {
+  packer.write(storage);
+  write_pointers(packer, storage);
+}
+
+// `section`: of the recipe, that the samples come from.
+std::shared_ptr<const Storage> read_storage(Unpacker& unpacker, const Encoding& encoding,
+                                            const schema::DatasetSpec& section) {
+  auto storage = std::make_shared<Storage>(unpacker.read<Storage>());
+  read_pointers(unpacker, *storage, encoding);
+  if (storage->stream) storage->stream->spec = section;
+  return storage;
+}
+
+}  // namespace
+
+Packer packed(const Data& data) {
+  Packer packer;
+  packer.write(data.encoding.to_json());
+  packer.write(data.warnings);
+  packer.write(data.files);
+  packer.write(data.class_counts);
+  write_storage(packer, data.train.storage());
+  packer.write(data.train);
+  packer.write(data.eval.has_value());
+  if (!data.eval) return packer;
+  const bool is_same = data.eval->shared_storage() == data.train.shared_storage();
+  packer.write(is_same);
+  if (!is_same) write_storage(packer, data.eval->storage());
+  packer.write(*data.eval);
+  return packer;
+}
+
+Data unpacked(std::string_view text, std::shared_ptr<std::byte> arrays, const schema::Recipe& recipe) {
+  const schema::DataSpec& spec = recipe.data;
+  Unpacker unpacker(text, std::move(arrays));
+  Encoding encoding = Encoding::from_json(unpacker.read<std::string>());
+  auto warnings = unpacker.read<std::vector<std::string>>();
+  auto files = unpacker.read<std::vector<DataFile>>();
+  auto class_counts = unpacker.read<std::vector<int64_t>>();
+  const std::shared_ptr<const Storage> samples = read_storage(unpacker, encoding, spec.train);
+  Dataset train = unpacker.read<Dataset>().with(samples);
+  std::optional<Dataset> eval;
+  if (unpacker.read<bool>()) {
+    const bool is_same = unpacker.read<bool>();
+    const auto other = is_same ? samples : read_storage(unpacker, encoding, spec.eval ? *spec.eval : spec.train);
+    eval = unpacker.read<Dataset>().with(other);
+  }
+  std::shared_ptr<const Augmenter> augmenter = augmenter_of(train, spec.train);
+  return {std::move(encoding), std::move(train),     std::move(eval),        std::move(warnings),
+          std::move(files),    std::move(augmenter), std::move(class_counts)};
+}
+
+}  // namespace runner::data
