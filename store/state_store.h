@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,12 +39,16 @@ struct SectionView {
   std::string_view name;  // unique in a checkpoint
   std::string_view meta;
   std::span<const std::byte> bytes;
+
+  static auto parts(auto& self) { return std::tie(self.name, self.meta, self.bytes); }
 };
 
 struct Section {
   std::string name;
   std::string meta;
   std::vector<std::byte> bytes;
+
+  static auto parts(auto& self) { return std::tie(self.name, self.meta, self.bytes); }
 };
 
 // A checkpoint to save: a copy, so that training may continue, except for sections that it is lent. clear() keeps the

@@ -6,8 +6,13 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "backends/tensor/dtype.h"
+
+namespace runner {
+class PartsAccess;  // packing.h
+}
 
 namespace runner::backends {
 
@@ -40,6 +45,10 @@ class Shape {
   std::string to_string() const;
 
  private:
+  friend class runner::PartsAccess;
+
+  static auto parts(auto& self) { return std::tie(self.dims_, self.rank_, self.elements_); }
+
   std::array<int64_t, kMaxRank> dims_{};  // zero beyond the rank
   int rank_ = 0;
   int64_t elements_ = 1;
@@ -52,6 +61,7 @@ struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;
 
+  static auto parts(auto& self) { return std::tie(self.dtype, self.shape); }
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
   bool operator==(const TensorType&) const = default;
   // Example: "(64, 784) f32".

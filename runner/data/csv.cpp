@@ -78,9 +78,15 @@ class CsvReader final : public SampleReader {
   explicit CsvReader(const Storage& storage)
       : storage_(storage), rows_(storage.stream->spec, storage.stream->options) {}
 
-  bool next() override { return rows_.next(); }
-  bool skip() override { return rows_.skip(); }
-  void go_to(const SamplePlace& place, int64_t sample) override { rows_.go_to(place, sample); }
+  bool next() override {
+    ++next_;
+    return rows_.next();
+  }
+  bool skip() override { return rows_.skip(std::ssize(std::ranges::equal_range(storage_.dropped_before, next_++))); }
+  void go_to(const SamplePlace& place, int64_t sample) override {
+    next_ = sample;
+    rows_.go_to(place, sample);
+  }
   std::span<const float> features() const override { return rows_.features(); }
   float target() const override { return parse_target(rows_.label()); }
   void read_classes(std::vector<int64_t>& classes) const override {
@@ -92,6 +98,7 @@ class CsvReader final : public SampleReader {
  private:
   const Storage& storage_;
   CsvRows rows_;
+  int64_t next_ = 0;  // number of the sample that follows
 };
 
 constexpr StreamDef kCsvStream{.count = count_csv, .open = [](const Storage& storage) -> std::unique_ptr<SampleReader> {

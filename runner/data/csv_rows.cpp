@@ -281,9 +281,10 @@ bool CsvRows::next() {
   return true;
 }
 
-bool CsvRows::skip() {
-  if (has_first_row_ || spec_.missing == Missing::kDrop) return next();
-  if (!lexer_.skip()) return false;
+bool CsvRows::skip(int64_t dropped) {
+  if (has_first_row_) return next();
+  for (int64_t row = 0; row <= dropped; ++row)
+    if (!lexer_.skip()) return false;
   ++samples_;
   return true;
 }

@@ -28,8 +28,9 @@ class CsvRows {
 
   // Advances to the next sample. Returns false at the end. With `missing: drop`, skips rows with missing values.
   bool next();
-  // As next(), but does not read the values, which are then undefined, where the row can be told without them.
-  bool skip();
+  // As next(), for a sample that is not used: its values are undefined. `dropped`: number of rows before it that are no
+  // samples.
+  bool skip(int64_t dropped);
   // place(): position of the sample after this row. go_to(): continues at such a position with sample number `sample`.
   // Requires an uncompressed file (has_places()) and at least one call of next() before place().
   bool has_places() const { return !input_.compressed(); }

@@ -18,7 +18,10 @@
 #include "backends/tensor/shape.h"
 #include "runner/data/encoding.h"
 #include "schema/base/large_array.h"
-#include "schema/base/packing.h"
+
+namespace runner {
+class PartsAccess;  // packing.h
+}
 
 namespace runner::data {
 

@@ -19,7 +19,10 @@
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
 #include "runner/images/decode.h"
-#include "schema/base/packing.h"
+
+namespace runner {
+class PartsAccess;  // packing.h
+}
 
 namespace runner::data {
 

@@ -38,6 +38,7 @@ void write_pointers(Packer& packer, const Storage& storage) {
   write_if(storage.rule, [&](const Synthetic& rule) { packer.write(rule); });
   write_if(storage.image_files, [&](const ImageFiles& files) { packer.write(files); });
   packer.write(storage.label_map != nullptr);
+  write_if(storage.stream, [&](const StreamedSource& source) { packer.write(source.spec.path); });
 }
 
 TokenFile opened(const PackedTokenFile& packed) {
@@ -47,7 +48,7 @@ TokenFile opened(const PackedTokenFile& packed) {
   return file.part(packed.first, packed.size);
 }
 
-void read_pointers(Unpacker& unpacker, Storage& storage, const Encoding& encoding) {
+void read_pointers(Unpacker& unpacker, Storage& storage, const Encoding& encoding, const schema::DatasetSpec& section) {
   if (unpacker.read<bool>()) storage.text.file = opened(unpacker.read<PackedTokenFile>());
   if (unpacker.read<bool>()) {
     const auto masking = unpacker.read<Masking>();
@@ -62,6 +63,10 @@ void read_pointers(Unpacker& unpacker, Storage& storage, const Encoding& encodin
     storage.source = storage.image_files;
   }
   if (unpacker.read<bool>()) storage.label_map = std::make_shared<const LabelMap>(encoding);
+  if (unpacker.read<bool>()) {
+    storage.stream->spec = section;
+    storage.stream->spec.path = unpacker.read<std::string>();  // of the file of a folder
+  }
 }
 
 void write_storage(Packer& packer, const Storage& storage) {
@@ -73,8 +78,7 @@ void write_storage(Packer& packer, const Storage& storage) {
 std::shared_ptr<const Storage> read_storage(Unpacker& unpacker, const Encoding& encoding,
                                             const schema::DatasetSpec& section) {
   auto storage = std::make_shared<Storage>(unpacker.read<Storage>());
-  read_pointers(unpacker, *storage, encoding);
-  if (storage->stream) storage->stream->spec = section;
+  read_pointers(unpacker, *storage, encoding, section);
   return storage;
 }
 

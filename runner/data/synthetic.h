@@ -14,7 +14,10 @@
 
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
-#include "schema/base/packing.h"
+
+namespace runner {
+class PartsAccess;  // packing.h
+}
 
 namespace runner::data {
 

@@ -144,6 +144,8 @@ class TextSamples {
 
   // Advances to the next sample. Returns false at the end.
   bool next();
+  // As next(), for a sample that is not used; does not notice the end.
+  void skip();
   // Continues with the sample that starts at offset `byte` of an uncompressed file.
   void go_to(int64_t byte);
   // sequence_length + 1 tokens; the labels are all but the first. An unknown character is -1.
@@ -154,7 +156,7 @@ class TextSamples {
   const TokenNumbers& numbers_;
   const size_t size_;  // sequence_length + 1
   const int64_t stride_;
-  bool begun_ = false;
+  int64_t ahead_ = 0;  // distance from the start of the window to that of the next sample
   std::vector<int64_t> window_;
 };
 
@@ -165,13 +167,12 @@ TextSamples::TextSamples(const StreamedSource& source, const TokenNumbers& numbe
       stride_(stride_of(source.spec)) {}
 
 bool TextSamples::next() {
-  const auto known = static_cast<int64_t>(window_.size());
-  const int64_t gone = begun_ ? std::min(stride_, known) : 0;
+  const int64_t gone = std::min(ahead_, std::ssize(window_));
   window_.erase(window_.begin(), window_.begin() + gone);
   uint32_t token = 0;
-  for (int64_t skipped = begun_ ? stride_ - gone : 0; skipped > 0; --skipped)
+  for (int64_t left = ahead_ - gone; left > 0; --left)
     if (!tokens_.next(token)) return false;
-  begun_ = true;
+  ahead_ = stride_;
   while (window_.size() < size_) {
     if (!tokens_.next(token)) return false;
     window_.push_back(numbers_.of(token));
@@ -179,10 +180,14 @@ bool TextSamples::next() {
   return true;
 }
 
+void TextSamples::skip() {
+  ahead_ += stride_;
+}
+
 void TextSamples::go_to(int64_t byte) {
   tokens_.go_to(byte);
   window_.clear();
-  begun_ = false;
+  ahead_ = 0;
 }
 
 std::string_view unit(const schema::DatasetSpec& spec) {
@@ -329,6 +334,10 @@ class TextReader final : public SampleReader {
   bool next() override {
     if (!samples_.next()) return false;
     if (std::ranges::find(samples_.tokens(), -1) != samples_.tokens().end()) refuse_changed(source_);
+    return true;
+  }
+  bool skip() override {
+    samples_.skip();
     return true;
   }
   void go_to(const SamplePlace& place, int64_t) override { samples_.go_to(place.byte); }

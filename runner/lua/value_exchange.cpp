@@ -15,7 +15,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/train/loop/hook_tensors.h"
-#include "runner/train/step/packing.h"
+#include "schema/base/packing.h"
 
 namespace runner::lua {
 namespace {
@@ -77,14 +77,14 @@ std::string ValueExchange::text_of(int index) const {
 template <class Add>
 ValueExchange::Sent ValueExchange::sent_by_all(std::string_view kind, const Add& add) const {
   const std::string place = fmt::format("{}{}{}", kind, path_.empty() ? "" : " at ", fmt::join(path_, "."));
-  std::string text;
-  train::append(text, place);
+  std::string text = pack(place);
   add(text);
   Sent sent{ranks_->gather_objects(text, site_of(state_, accelerator_, what_)), {}};
   std::vector<std::string> places;
-  for (std::string_view rest : sent.texts) {
-    places.emplace_back(train::take(rest));
-    sent.contents.push_back(rest);
+  for (const std::string& each : sent.texts) {
+    Unpacker unpacker(each);
+    places.push_back(unpacker.read<std::string>());
+    sent.contents.push_back(unpacker.rest());
   }
   if (std::ranges::count(places, place) == std::ssize(places)) return sent;
   for (size_t rank = 0; rank < places.size(); ++rank) places[rank] = fmt::format("rank {} has {}", rank, places[rank]);

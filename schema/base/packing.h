@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,14 @@ template <class T>
 inline constexpr bool kIsLargeArray<LargeArray<T>> = true;
 template <class T>
 inline constexpr bool kIsList = kIs<T, std::vector> || std::is_same_v<T, std::string>;
+template <class T>
+inline constexpr bool kIsView = std::is_same_v<T, std::string_view> || std::is_same_v<T, std::span<const std::byte>>;
+template <class T>
+inline constexpr bool kIsMap = kIs<T, std::map> || kIs<T, std::unordered_map>;
+// Whether values are their bytes.
+template <class T>
+inline constexpr bool kIsPlain =
+    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !HasParts<T> && !kIsView<T>;
 
 inline constexpr size_t kAlignment = 64;  // of arrays in one piece of memory
 constexpr size_t aligned(size_t bytes) {
@@ -70,9 +79,10 @@ class Packer {
       arrays_.push_back(std::as_bytes(std::span(value)));
     } else if constexpr (packing::HasParts<const T>) {
       std::apply([&](const auto&... part) { (write(part), ...); }, PartsAccess::of(value));
-    } else if constexpr (packing::kIsList<T> || packing::kIs<T, std::unordered_map>) {
-      write(value.size());
-      for (const auto& each : value) write(each);
+    } else if constexpr (packing::kIsView<T>) {
+      write_list(value);
+    } else if constexpr (packing::kIsList<T> || packing::kIsMap<T>) {
+      write_list(value);
     } else if constexpr (packing::kIs<T, std::pair>) {
       write(value.first);
       write(value.second);
@@ -80,13 +90,15 @@ class Packer {
       write(value.has_value());
       if (value) write(*value);
     } else {
-      static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-      text_.append(reinterpret_cast<const char*>(&value), sizeof value);
+      static_assert(packing::kIsPlain<T>);
+      write_bytes(&value, sizeof value);
     }
   }
 
   // Everything but the large arrays.
-  const std::string& text() const { return text_; }
+  const std::string& text() const& { return text_; }
+  std::string text() && { return std::move(text_); }
+  void reserve(size_t bytes) { text_.reserve(bytes); }
   // The large arrays that were written, which must still exist.
   size_t array_bytes() const {
     size_t bytes = 0;
@@ -103,11 +115,21 @@ class Packer {
   }
 
  private:
+  template <class List>
+  void write_list(const List& list) {
+    write(list.size());
+    if constexpr (!packing::kIsMap<List>)
+      if constexpr (packing::kIsPlain<typename List::value_type>)
+        return write_bytes(list.data(), list.size() * sizeof(*list.data()));
+    for (const auto& each : list) write(each);
+  }
+  void write_bytes(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
+
   std::string text_;
   std::vector<std::span<const std::byte>> arrays_;
 };
 
-// Reads values in the order in which they were written. Throws Error(kRun) if the bytes end early.
+// Reads values in the order in which they were written. Throws Error(kRun) if the text ends early.
 class Unpacker {
  public:
   // `arrays`: as Packer::copy_arrays() has written them; null if there are none.
@@ -133,6 +155,9 @@ class Unpacker {
     }
   }
 
+  // What has not been read.
+  std::string_view rest() const { return text_; }
+
  private:
   template <class T>
   LargeArray<T> read_array() {
@@ -147,23 +172,51 @@ class Unpacker {
   void read_into(T& value) {
     if constexpr (packing::kIs<T, std::optional>) {
       if (read<bool>()) value = read<typename T::value_type>();
-    } else if constexpr (packing::kIsList<T>) {
-      const auto count = read<size_t>();
-      for (size_t i = 0; i < count; ++i) value.push_back(read<typename T::value_type>());
-    } else if constexpr (packing::kIs<T, std::unordered_map>) {
+    } else if constexpr (packing::kIsMap<T>) {
       const auto count = read<size_t>();
       for (size_t i = 0; i < count; ++i) value.insert(read<typename T::value_type>());
+    } else if constexpr (packing::kIsList<T>) {
+      const auto count = read<size_t>();
+      if constexpr (packing::kIsPlain<typename T::value_type>) {
+        check(count <= text_.size() / sizeof(typename T::value_type));
+        value.resize(count);
+        read_bytes(value.data(), count * sizeof(typename T::value_type));
+      } else {
+        for (size_t i = 0; i < count; ++i) value.push_back(read<typename T::value_type>());
+      }
     } else {
-      static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-      RUN_CHECK(sizeof value <= text_.size(), ErrorKind::kRun, "received unexpected data from another rank");
-      std::memcpy(&value, text_.data(), sizeof value);
-      text_.remove_prefix(sizeof value);
+      static_assert(packing::kIsPlain<T>);
+      read_bytes(&value, sizeof value);
     }
+  }
+
+  void read_bytes(void* bytes, size_t count) {
+    check(count <= text_.size());
+    if (count > 0) std::memcpy(bytes, text_.data(), count);
+    text_.remove_prefix(count);
+  }
+  static void check(bool is_expected) {
+    RUN_CHECK(is_expected, ErrorKind::kRun, "received unexpected data from another rank");
   }
 
   std::string_view text_;
   std::shared_ptr<std::byte> arrays_;
   size_t array_at_ = 0;
 };
+
+// A value without large arrays as text. unpack() throws Error(kRun) if the text is not that of one value of the type.
+template <class T>
+std::string pack(const T& value) {
+  Packer packer;
+  packer.write(value);
+  return std::move(packer).text();
+}
+template <class T>
+T unpack(std::string_view text) {
+  Unpacker unpacker(text);
+  T value = unpacker.read<T>();
+  RUN_CHECK(unpacker.rest().empty(), ErrorKind::kRun, "received unexpected data from another rank");
+  return value;
+}
 
 }  // namespace runner

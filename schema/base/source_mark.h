@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace runner {
@@ -15,6 +16,7 @@ struct SourceMark {
   int line = 0;    // from 1; 0 if unknown
   int column = 0;  // from 1; 0 if unknown
 
+  static auto parts(auto& self) { return std::tie(self.file, self.line, self.column); }
   bool known() const { return line > 0; }
   // "file:line:column", or "file:line" without a column, or "file" without a line.
   std::string to_string() const;

@@ -111,6 +111,10 @@ TEST_F(PackedDataTest, OfStreams) {
   text.stream = true;
   text.shuffle_buffer = 2;
   expect_same(text);
+  std::filesystem::create_directory(path("texts"));
+  std::filesystem::rename(path("x.txt"), path("texts/x.txt"));
+  text.train.path = path("texts");
+  expect_same(text);
 }
 
 TEST_F(PackedDataTest, OfTexts) {

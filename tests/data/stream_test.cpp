@@ -140,12 +140,14 @@ TEST_F(StreamTest, ResumesAtAnyPosition) {
 // one, which has padding.
 class LongStreamTest : public StreamTest {
  protected:
-  // `is_damaged`: whether the first value of a row is no number.
-  static std::string rows(const std::function<bool(int64_t)>& is_damaged = [](int64_t) { return false; }) {
+  // `is_damaged`: whether the first value of a row is no number. `gap`: a row without values follows each gap-th row.
+  static std::string rows(
+      const std::function<bool(int64_t)>& is_damaged = [](int64_t) { return false; }, int64_t gap = INT64_MAX) {
     std::string text = "a,b,l\n";
     for (int64_t i = 0; i < 20'000; ++i) {
       const std::string number = std::to_string(i);
       text += fmt::format("{},\"{}\",{}\n", is_damaged(i) ? std::string(number.size(), 'x') : number, -i, i % 5);
+      if ((i + 1) % gap == 0) text += ",,\n";
     }
     return text;
   }
@@ -198,19 +200,23 @@ TEST_F(LongStreamTest, ResumeDoesNotReadEarlierRows) {
 
 // Damages all rows that only other ranks read, after counting.
 TEST_F(LongStreamTest, ARankReadsOnlyItsRows) {
-  const Data data = load(stream_of(write("x.csv", rows()), 100), 0);
-  const auto of_one_rank = [&] {
-    const DataPlan plan({.samples = 20'000, .batch_size = 50, .processes = 3, .drop_last = true});
-    Loader loader(data.train, plan, {.seed = 4, .rank = 2, .prefetch = 0});
-    return take(loader, plan.steps_per_epoch());
-  };
-  const std::vector<Copy> whole = of_one_rank();
-  std::vector<bool> is_read(20'000);
-  for (const Copy& batch : whole)
-    for (const int64_t id : batch.ids) is_read[static_cast<size_t>(id)] = true;
-  EXPECT_EQ(std::ranges::count(is_read, true), 133 * 50);
-  replace(data, rows([&](int64_t row) { return !is_read[static_cast<size_t>(row)]; }));
-  EXPECT_EQ(of_one_rank(), whole);
+  for (const int64_t gap : {INT64_MAX, int64_t{7}}) {
+    schema::DataSpec spec = stream_of(write("x.csv", rows([](int64_t) { return false; }, gap)), 100);
+    spec.train.missing = gap == 7 ? schema::Missing::kDrop : schema::Missing::kError;
+    const Data data = load(spec, 0);
+    const auto of_one_rank = [&] {
+      const DataPlan plan({.samples = 20'000, .batch_size = 50, .processes = 3, .drop_last = true});
+      Loader loader(data.train, plan, {.seed = 4, .rank = 2, .prefetch = 0});
+      return take(loader, plan.steps_per_epoch());
+    };
+    const std::vector<Copy> whole = of_one_rank();
+    std::vector<bool> is_read(20'000);
+    for (const Copy& batch : whole)
+      for (size_t i = 0; i < batch.ids.size(); ++i) is_read[static_cast<size_t>(batch.features[2 * i])] = true;
+    EXPECT_EQ(std::ranges::count(is_read, true), 133 * 50);
+    replace(data, rows([&](int64_t row) { return !is_read[static_cast<size_t>(row)]; }, gap));
+    EXPECT_EQ(of_one_rank(), whole);
+  }
 }
 
 // Continues with two ranks after 7 samples that were consumed in other batches.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 namespace {
@@ -22,7 +23,7 @@ ProcessInfo on(const std::string& host, std::vector<int> cores = {0}, int offere
 TEST(ProcessInfo, IsPassedOnWhole) {
   ProcessInfo mine = on("a", {0, 3, 17}, 32);
   mine.pid = 4'000'000;
-  const ProcessInfo found = unpacked_info(packed(mine));
+  const ProcessInfo found = unpack<ProcessInfo>(pack(mine));
   EXPECT_EQ(found.host, "a");
   EXPECT_EQ(found.machine, "boot of a");
   EXPECT_EQ(found.pid, 4'000'000);

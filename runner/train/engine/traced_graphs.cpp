@@ -15,8 +15,8 @@
 #include "backends/ir/print.h"
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/step/digest.h"
-#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 namespace {
@@ -145,29 +145,17 @@ std::vector<Traced> traced_in(const std::string& text) {
 struct NodeText {
   std::string compared, shown, file;
   int line = 0;
+
+  static auto parts(auto& self) { return std::tie(self.compared, self.shown, self.file, self.line); }
 };
 
-std::string packed_nodes(const Program& program, const LiveNodes& live) {
-  std::string text;
-  for (const ValueId id : live.nodes()) {
-    std::string compared;
-    live.words(id, [&](int64_t word) { compared += fmt::format("{} ", word); });
-    append(text, compared);
-    append(text, live.text(id));
-    append(text, program.mark_of(id).file);
-    append_number(text, program.mark_of(id).line);
-  }
-  return text;
-}
-
-std::vector<NodeText> nodes_of(std::string_view text) {
+std::vector<NodeText> nodes_of(const Program& program, const LiveNodes& live) {
   std::vector<NodeText> nodes;
-  while (!text.empty()) {
-    NodeText& node = nodes.emplace_back();
-    node.compared = take(text);
-    node.shown = take(text);
-    node.file = take(text);
-    node.line = static_cast<int>(take_number(text));
+  for (const ValueId id : live.nodes()) {
+    const SourceMark& mark = program.mark_of(id);
+    NodeText& node =
+        nodes.emplace_back(NodeText{.compared = {}, .shown = live.text(id), .file = mark.file, .line = mark.line});
+    live.words(id, [&](int64_t word) { node.compared += fmt::format("{} ", word); });
   }
   return nodes;
 }
@@ -263,12 +251,13 @@ void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
   if (!differs) return;
   const auto i = static_cast<size_t>(std::ranges::find(mine, *differs, &Traced::key) - mine.begin());
   const bool has_graph = i < mine.size();
-  const std::string in_full = has_graph ? packed_nodes(*graphs[i].program, live_nodes(graphs[i])) : "";
+  const std::string in_full =
+      pack(has_graph ? nodes_of(*graphs[i].program, live_nodes(graphs[i])) : std::vector<NodeText>());
   const std::vector<std::string> texts = ranks.gather_objects(in_full, site);
   std::vector<RankNodes> nodes;
   for (size_t rank = 0; rank < texts.size(); ++rank)
     if (std::ranges::find(all[rank], *differs, &Traced::key) != all[rank].end())
-      nodes.push_back({rank, nodes_of(texts[rank])});
+      nodes.push_back({rank, unpack<std::vector<NodeText>>(texts[rank])});
   throw_difference(nodes, site.step, has_graph ? graphs[i].place : std::nullopt);
 }
 

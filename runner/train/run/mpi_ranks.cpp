@@ -10,6 +10,7 @@
 
 #include "backends/dist/rank_error.h"
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 namespace {
@@ -81,9 +82,9 @@ MpiRanks::MpiRanks(const Options& options) : network_(options.module) {
 MpiRanks::~MpiRanks() = default;
 
 void MpiRanks::exchange_process_info(const Options& options) {
-  const std::string mine = packed(info_of_this_process(options.program, options.command));
+  const std::string mine = pack(info_of_this_process(options.program, options.command));
   for (const std::string& text : start_->group().gather_objects(mine, {"the start"}))
-    processes_info_.push_back(unpacked_info(text));
+    processes_info_.push_back(unpack<ProcessInfo>(text));
   check_same(processes_info_);
 }
 

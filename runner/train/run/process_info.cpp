@@ -13,7 +13,6 @@
 
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/cpu_features.h"
-#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 #include "store/process.h"
@@ -60,26 +59,6 @@ ProcessInfo info_of_this_process(const std::string& program, const std::string& 
           .program = program,
           .command = command,
           .kernels = backends::cpu_features().to_string()};
-}
-
-std::string packed(const ProcessInfo& mine) {
-  std::string text;
-  for (const std::string& each : {mine.host, mine.machine, mine.program, mine.command, mine.kernels})
-    append(text, each);
-  append_number(text, static_cast<double>(mine.pid));
-  append_number(text, mine.offered);
-  for (const int core : mine.cores) append_number(text, core);
-  return text;
-}
-
-ProcessInfo unpacked_info(std::string_view text) {
-  ProcessInfo found;
-  for (std::string* each : {&found.host, &found.machine, &found.program, &found.command, &found.kernels})
-    *each = take(text);
-  found.pid = static_cast<int64_t>(take_number(text));
-  found.offered = static_cast<int>(take_number(text));
-  while (!text.empty()) found.cores.push_back(static_cast<int>(take_number(text)));
-  return found;
 }
 
 void check_same(const std::vector<ProcessInfo>& all) {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "backends/dist/hosts_group.h"
@@ -22,12 +22,15 @@ struct ProcessInfo {
   std::vector<int> cores;                 // that the process may use
   int offered = 0;                        // number of cores for all ranks of the host
   std::string program, command, kernels;  // the same in all processes
+
+  static auto parts(auto& self) {
+    return std::tie(self.host, self.machine, self.pid, self.cores, self.offered, self.program, self.command,
+                    self.kernels);
+  }
 };
 
 // `program`: version and build; `command`: command line.
 ProcessInfo info_of_this_process(const std::string& program, const std::string& command);
-std::string packed(const ProcessInfo& mine);
-ProcessInfo unpacked_info(std::string_view text);
 
 // In the following functions, `all` has an introduction for each rank.
 

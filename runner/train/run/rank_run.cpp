@@ -16,9 +16,9 @@
 #include "runner/train/run/checkpoint/sharing.h"
 #include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
-#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
+#include "schema/base/packing.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
@@ -119,22 +119,19 @@ void RankRun::end_preparation() {
 
 // Each host reads its own files, on its first rank.
 void RankRun::check_data_of_hosts() {
-  std::string mine;
-  if (session_.ranks->host_ranks()->rank() == 0) {
-    append(mine, session_.ranks->name());
-    append(mine, session_.train_fingerprint());
-    append(mine, session_.eval_fingerprint());
-  }
-  const std::vector<std::string> all = session_.ranks->gather_objects(mine, {"the data"});
-  std::string_view first_data = all.front();
-  const std::string_view first = take(first_data);
-  for (std::string_view data : all) {
-    if (data.empty()) continue;  // uses what the first rank of its host has read
-    const std::string_view name = take(data);
-    RUN_CHECK(data == first_data, ErrorKind::kData,
+  using Prints = std::pair<std::string, std::string>;
+  const bool has_read = session_.ranks->host_ranks()->rank() == 0;
+  std::optional<std::pair<std::string, Prints>> mine;
+  if (has_read) mine = {session_.ranks->name(), {session_.train_fingerprint(), session_.eval_fingerprint()}};
+  std::optional<decltype(mine)::value_type> first;
+  for (const std::string& text : session_.ranks->gather_objects(pack(mine), {"the data"})) {
+    const auto found = unpack<decltype(mine)>(text);
+    if (!found) continue;  // uses what the first rank of its host has read
+    if (!first) first = found;
+    RUN_CHECK(found->second == first->second, ErrorKind::kData,
               "{} has other data than {}: the files of data.train or data.eval differ; copy them to all hosts, or put "
               "them on a file system that all hosts share",
-              name, first);
+              found->first, first->first);
   }
 }
 

@@ -9,8 +9,8 @@
 #include "backends/dist/fold.h"
 #include "backends/ir/type_text.h"
 #include "backends/tensor/float16.h"
-#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 namespace {
@@ -62,19 +62,13 @@ void fold_others(const std::vector<SentTensor>& all, Fold fold, HostTensor& resu
 }  // namespace
 
 void HostTensor::pack_into(std::string& text) const {
-  append_number(text, static_cast<double>(type.dtype));
-  append_number(text, type.shape.rank());
-  for (const int64_t size : type.shape.dims()) append_number(text, static_cast<double>(size));
+  text += pack(type);
   text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 SentTensor SentTensor::of_packed(std::string_view text) {
-  SentTensor tensor;
-  tensor.type.dtype = static_cast<backends::DType>(take_number(text));
-  std::vector<int64_t> sizes(static_cast<size_t>(take_number(text)));
-  for (int64_t& size : sizes) size = static_cast<int64_t>(take_number(text));
-  tensor.type.shape = Shape(sizes);
-  tensor.bytes = std::as_bytes(std::span(text));
+  Unpacker unpacker(text);
+  SentTensor tensor{.type = unpacker.read<TensorType>(), .bytes = std::as_bytes(std::span(unpacker.rest()))};
   RUN_CHECK(tensor.bytes.size() == tensor.type.bytes(), ErrorKind::kRun, "received unexpected data from another rank");
   return tensor;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/model/parameter_set.h"
@@ -18,6 +19,8 @@ struct NotFinite {
   std::string what;  // "parameter 0.weight is inf"
   Source source = Source::kComputed;
   SourceMark where = {};  // hook line that recorded the value; unknown if none did
+
+  static auto parts(auto& self) { return std::tie(self.what, self.source, self.where); }
 };
 
 // A recorded forward pass: its nodes up to `end`. The last one is the sum of the losses.

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "backends/dist/process_group.h"
 #include "runner/train/loop/checkpoint.h"
@@ -21,6 +22,11 @@ struct SharedStart {
   std::optional<Checkpoint> state;
   int64_t max_micro_batch = 0;  // GradAccumulation::max_micro_batch
   bool resumed = false;         // a resumed run, not a fork: the checkpoint is of this run
+
+  // Without the state.
+  static auto parts(auto& self) {
+    return std::tie(self.run, self.name, self.records_batches, self.metrics, self.max_micro_batch, self.resumed);
+  }
 };
 
 // Restores rank 0's state in the trainers of all ranks. Collective. Rank 0's trainer already has it.
