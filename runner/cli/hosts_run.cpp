@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -40,7 +41,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kEndLimit = std::chrono::seconds(90), kEndLimitAfterLoss = std::chrono::seconds(10);
 // How long it may still run after the second request to end.
 constexpr auto kEndLimitAfterRequests = std::chrono::seconds(10);
-// A host that does not start a program within this time is gone.
+// A host that does not start a program within this time is gone. The user is told if the ranks take longer to connect.
 constexpr auto kAnswerLimit = std::chrono::seconds(20);
 
 // ---- signals -------------------------------------------------------------------------------------------------------
@@ -131,8 +132,9 @@ bool read_output(int descriptor, std::string& output) {
   return size > 0 || (size < 0 && errno == EINTR);
 }
 
-// A process that mpirun has left behind may keep the pipe open, so its end does not count.
-Finished run_to_its_end(const std::vector<std::string>& command) {
+// A process that mpirun has left behind may keep the pipe open, so its end does not count. `on_silence`: called if the
+// ranks have not connected within kAnswerLimit.
+Finished run_to_its_end(const std::vector<std::string>& command, const std::function<void()>& on_silence) {
   int ends[2];
   RUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, ErrorKind::kRun, "cannot make a pipe: {}", system_reason(errno));
   const Descriptor reading(ends[0]);
@@ -143,10 +145,15 @@ Finished run_to_its_end(const std::vector<std::string>& command) {
   std::string output;
   Clock::time_point limit = Clock::time_point::max();
   Clock::time_point next_request = Clock::time_point::min();
+  Clock::time_point notice = Clock::now() + kAnswerLimit;
   bool is_killed = false;
   for (bool is_open = true, is_ending = false; !launcher.has_ended() && Clock::now() < limit;) {
     const size_t read_before = output.size();
     if (wait_for_event(is_open ? reading.number() : -1, limit)) is_open = read_output(reading.number(), output);
+    if (Clock::now() >= notice) {
+      if (!LaunchReports(output).connected()) on_silence();
+      notice = Clock::time_point::max();
+    }
     // mpirun passes SIGUSR1 on to the ranks, which save a state. It is repeated, because they may not be there yet.
     if (requests > 0 && !is_ending && Clock::now() >= next_request) {
       launcher.signal(SIGUSR1);
@@ -207,8 +214,9 @@ Error about_begun(ErrorKind kind, const BegunRun& begun, std::string_view reason
 
 class HostsRun {
  public:
-  HostsRun(std::string_view hosts, const std::vector<std::string>& words)
+  HostsRun(std::string_view hosts, const std::vector<std::string>& words, report::Output& out)
       : hosts_(parse_hosts(hosts)),
+        out_(out),
         launcher_(choose_launcher()),
         program_(fs::read_symlink("/proc/self/exe").string()),
         words_(without_hosts(words)) {}
@@ -218,7 +226,7 @@ class HostsRun {
     for (;;) {
       check_requests();
       pass_on(earlier_);
-      Finished attempt = run_to_its_end(command_for(hosts_, own_variables(), words_));
+      Finished attempt = run_to_its_end(command_for(hosts_, own_variables(), words_), [this] { tell_of_silence(); });
       if (attempt.reports.begun()) begun_ = attempt.reports.begun();
       if (!may_continue(attempt)) return attempt;
       earlier_.run = begun_->run;
@@ -252,6 +260,16 @@ class HostsRun {
   std::vector<std::string> command_for(const std::vector<HostSlots>& hosts, const std::vector<std::string>& variables,
                                        const std::vector<std::string>& words) const {
     return launch_command(launcher_, hosts, variables, program_, words);
+  }
+
+  void tell_of_silence() const {
+    std::vector<std::string> names;
+    for (const HostSlots& host : hosts_) names.push_back(host.name);
+    out_.colored_talk(report::warning_text(
+        fmt::format("the ranks have not connected within {} s; check that `ssh HOST true` ends without a question for "
+                    "{}, and that these hosts reach each other; Ctrl-C twice ends the wait",
+                    kAnswerLimit.count(), fmt::join(names, ", ")),
+        out_.talk_color()));
   }
 
   bool may_continue(const Finished& attempt) const {
@@ -291,6 +309,7 @@ class HostsRun {
   }
 
   std::vector<HostSlots> hosts_;
+  report::Output& out_;
   const RemoteLauncher launcher_;
   const std::string program_;
   const std::vector<std::string> words_;
@@ -310,7 +329,7 @@ int run_on_hosts(std::string_view hosts, const std::vector<std::string>& words, 
   RUN_CHECK(!is_one_of_several(), ErrorKind::kUsage,
             "--hosts cannot be used in processes that a launcher has started; remove it");
   handle_signals();
-  HostsRun run(hosts, words);
+  HostsRun run(hosts, words, out);
   const Finished last = run.run();
   // Once a run has begun, only mpirun prints: MPICH writes its messages to standard output.
   run.begun() ? out.talk(last.reports.rest()) : out.data(last.reports.rest());

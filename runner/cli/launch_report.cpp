@@ -42,6 +42,10 @@ const EarlierAttempts* earlier_attempts() {
   return earlier ? &*earlier : nullptr;
 }
 
+std::string report_of_connection() {
+  return as_report({{"connected", true}});
+}
+
 std::string report_of(const BegunRun& begun) {
   return as_report({{"run", begun.run}, {"name", begun.name}, {"max_restarts", begun.max_restarts}});
 }
@@ -72,7 +76,9 @@ void LaunchReports::read(std::string_view report) {
   const json::Value document = json::parse(report);
   if (document.map() == nullptr) return;
   const json::ObjectReader reader(document);
-  if (reader.find("max_restarts") != nullptr) {
+  if (reader.find("connected") != nullptr) {
+    is_connected_ = true;
+  } else if (reader.find("max_restarts") != nullptr) {
     begun_ = {reader.text("run"), reader.text("name"), reader.integer("max_restarts")};
   } else {
     ended_ = {static_cast<int>(reader.integer("exit_code")), reader.boolean("lost_process"), reader.text("message"),

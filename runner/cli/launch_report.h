@@ -37,6 +37,7 @@ struct EndedRun {
   std::string error, data;  // to print on standard error and standard output
 };
 
+std::string report_of_connection();  // of all ranks
 std::string report_of(const BegunRun& begun);
 std::string report_of(const EndedRun& ended);
 // Writes a report to standard output.
@@ -47,6 +48,7 @@ class LaunchReports {
  public:
   explicit LaunchReports(std::string_view output);
 
+  bool connected() const { return is_connected_; }
   const std::optional<BegunRun>& begun() const { return begun_; }
   const std::optional<EndedRun>& ended() const { return ended_; }
   const std::string& rest() const { return rest_; }
@@ -54,6 +56,7 @@ class LaunchReports {
  private:
   void read(std::string_view report);
 
+  bool is_connected_ = false;
   std::optional<BegunRun> begun_;
   std::optional<EndedRun> ended_;
   std::string rest_;

@@ -124,6 +124,7 @@ void connect_to_launched(std::span<const std::string> words) {
                                                                  .processes = size,
                                                                  .program = fmt::format("{} {}", version(), build_id()),
                                                                  .command = fmt::format("{}", fmt::join(words, " "))});
+  if (connected->rank() == 0 && earlier_attempts() != nullptr) send(report_of_connection());
 }
 
 train::MpiRanks* launched_ranks() {

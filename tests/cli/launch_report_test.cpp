@@ -7,11 +7,12 @@ namespace runner::cli {
 namespace {
 
 TEST(LaunchReports, AreSeparatedFromOtherOutput) {
-  const std::string output = "first\n" + report_of(BegunRun{"0a1b", "it's", 3}) + "second\n" +
+  const std::string output = report_of_connection() + "first\n" + report_of(BegunRun{"0a1b", "it's", 3}) + "second\n" +
                              report_of(EndedRun{4, true, "lost", "error: \"lost\"\n", "{\n  \"run\": 1\n}\n"}) +
                              "third";
   const LaunchReports reports(output);
   EXPECT_EQ(reports.rest(), "first\nsecond\nthird");
+  EXPECT_TRUE(reports.connected());
   ASSERT_TRUE(reports.begun());
   EXPECT_EQ(reports.begun()->run, "0a1b");
   EXPECT_EQ(reports.begun()->name, "it's");
@@ -25,6 +26,7 @@ TEST(LaunchReports, AreSeparatedFromOtherOutput) {
 }
 
 TEST(LaunchReports, MayBeAbsentOrCutOff) {
+  EXPECT_FALSE(LaunchReports("").connected());
   EXPECT_FALSE(LaunchReports("").begun());
   EXPECT_EQ(LaunchReports("text\n").rest(), "text\n");
   const std::string end = report_of(EndedRun{0, false, "", "", "data"});

@@ -45,7 +45,7 @@ restore_hosts() {
     [ -z "$processes" ] || kill -KILL $processes
     ip -n "$prefix-$host" link set eth0 up
   done
-  rm -f "$work"/gone.* /dev/shm/vader_segment.h[123].*
+  rm -f "$work"/gone.* "$work"/silent.* /dev/shm/vader_segment.h[123].*
 }
 remove_hosts() {
   for host in $hosts; do
@@ -85,6 +85,7 @@ while case \$1 in -*) true ;; *) false ;; esac do shift; done
 host=\$1
 shift
 [ ! -e "$work/gone.\$host" ] || exit 255
+[ ! -e "$work/silent.\$host" ] || exec sleep 600
 exec ip netns exec "$prefix-\$host" unshare --uts sh -c 'hostname "\$0" && exec sh -c "\$*"' "\$host" "\$@"
 END
 chmod +x "$work/ssh"
@@ -205,6 +206,16 @@ restart_without_a_host() {
   same "$code" 4
   same "$(grep -c 'restart 1 of 1' out)" 1
 }
+silent_host() {
+  touch "$work/silent.h2"
+  train >out 2>err &
+  run=$!
+  wait_for 60 grep -q 'have not connected within 20 s' err
+  kill -INT "$(launcher_process)"
+  kill -INT "$(launcher_process)"
+  end_of_run
+  grep -q 'interrupted before the run began' err
+}
 
 for mpi in openmpi mpich; do
   if [ ! -e "$build/lib/runner/mpi-$mpi.so" ]; then
@@ -214,6 +225,7 @@ for mpi in openmpi mpich; do
   check same_weights "three hosts train the weights of num_processes=4"
   check partition "a host without network is named, and no rank remains"
   check lost_host "a lost host ends the run"
+  check silent_host "a host that ssh does not reach is reported"
   check restart_without_a_host "max_restarts continues without a lost host"
 done
 echo "$passed passed, $failed failed"
