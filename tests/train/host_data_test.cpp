@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/runtime/affinity.h"
 #include "runner/data/storage.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/memory_network.h"
@@ -61,6 +62,19 @@ TEST_F(HostData, IsReadOnceOnEachHost) {
   EXPECT_EQ(loads_, 2);
   EXPECT_EQ(places[2], places[0]);
   EXPECT_NE(places[3], places[0]);
+}
+
+TEST_F(HostData, IsReadWithTheCoresOfAllRanks) {
+  const std::vector<int> cores = backends::usable_core_ids();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  on_threads(2, [&](SharedMemoryGroup& ranks) {
+    const backends::PinnedThread pinned({cores[static_cast<size_t>(ranks.rank())]});
+    read_once_per_host(ranks, recipe_, [&] {
+      EXPECT_EQ(backends::usable_core_ids(), (std::vector<int>{cores[0], cores[1]}));
+      return load();
+    });
+    EXPECT_EQ(backends::usable_cores(), 1);
+  });
 }
 
 // A collective operation would end after collective_timeout.

@@ -6,15 +6,37 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "backends/runtime/affinity.h"
 #include "runner/data/packed_data.h"
+#include "schema/base/error.h"
+#include "schema/base/packing.h"
 #include "schema/base/signals_blocked.h"
 
 namespace runner::train {
 namespace {
+
+// Cores of all ranks of this host: the others wait while one reads.
+std::vector<int> cores_of_host(backends::ProcessGroup& host) {
+  std::set<int> all;
+  for (const std::string& text : host.gather_objects(pack(backends::usable_core_ids()), {"the cores"}))
+    for (const int core : unpack<std::vector<int>>(text)) all.insert(core);
+  return {all.begin(), all.end()};
+}
+
+data::Data load_with(const std::vector<int>& cores, const std::function<data::Data()>& load) {
+  std::optional<backends::PinnedThread> pinned;
+  try {
+    pinned.emplace(cores);
+  } catch (const Error&) {  // the system keeps this rank on its own cores
+  }
+  return load();
+}
 
 // Reads on a thread of its own, so that the other ranks see that this one is alive, however long that takes. Returns
 // none on ranks that do not read.
@@ -61,7 +83,8 @@ data::SharedData read_once_per_host(backends::ProcessGroup& ranks, const schema:
                                     const std::function<data::Data()>& load) {
   backends::ProcessGroup* const host = ranks.host_ranks();
   const bool reads = host == nullptr || host->rank() == 0;
-  std::optional<data::Data> data = read_while_others_wait(ranks, reads, load);
+  const std::vector<int> cores = host != nullptr ? cores_of_host(*host) : std::vector<int>();
+  std::optional<data::Data> data = read_while_others_wait(ranks, reads, [&] { return load_with(cores, load); });
   if (host != nullptr && host->size() > 1) return shared_by_host(*host, std::move(data), recipe);
   return std::make_shared<const data::Data>(std::move(*data));
 }
