@@ -21,12 +21,22 @@
 namespace runner::cli {
 namespace {
 
+// Returns 1 if the variable has no number.
+int number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 1 : whole_number(text).value_or(1);
+}
+
 // The variables that a launcher sets in each of its processes.
 struct Launcher {
   const char* name;
   const char* size;    // number of processes
   const char* rank;    // of this process
   const char* remedy;  // if the processes cannot be connected
+  // `mpirun.mpich -pmi-port` tells the number only to a program that connects; then `size` has the port.
+  bool tells_size = true;
+
+  bool may_have_started_several() const { return !tells_size ? std::getenv(size) != nullptr : number_in(size) > 1; }
 };
 
 // SLURM_NTASKS is also set where no srun is: in batch scripts and by salloc. So the size is that of the step. Slurm
@@ -37,21 +47,16 @@ constexpr Launcher kLaunchers[] = {
      "start one, without mpirun, or with `mpirun -n 1 --bind-to none`"},
     {"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "start one, without mpirun, or with `mpirun -n 1`"},
     {"a launcher with PMI", "PMI_SIZE", "PMI_RANK", "start one, without mpirun, or with `mpirun -n 1`"},
+    {"a launcher with PMI", "PMI_PORT", "PMI_ID", "start one, without mpirun", /*tells_size=*/false},
     {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
      "connect them by `srun --mpi=pmix` (Open MPI) or `srun --mpi=pmi2` (MPICH), or start one, with `srun --overlap "
      "--ntasks=1 --cpus-per-task=CORES`"},
     {"torchrun or the like", "WORLD_SIZE", "RANK", "start one, without torchrun"},
 };
 
-// Returns 1 if the variable has no number.
-int number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? 1 : whole_number(text).value_or(1);
-}
-
 const Launcher* launcher_of_several() {
   for (const Launcher& launcher : kLaunchers)
-    if (number_in(launcher.size) > 1 && std::getenv(launcher.rank) != nullptr) return &launcher;
+    if (launcher.may_have_started_several() && std::getenv(launcher.rank) != nullptr) return &launcher;
   return nullptr;
 }
 
@@ -111,7 +116,7 @@ void connect_to_launched(std::span<const std::string> words) {
   const Launcher* const launcher = launcher_of_several();
   const std::string module = module_of_connection();
   if (launcher == nullptr || module == kOwnRun) return;
-  const int size = number_in(launcher->size);
+  const int size = launcher->tells_size ? number_in(launcher->size) : 0;
   RUN_CHECK(!module.empty(), ErrorKind::kUsage,
             "{} started {} processes ({}={}), which this program cannot connect by MPI or PMI: each would train the "
             "whole recipe; {}; num_processes gives ranks on this machine",

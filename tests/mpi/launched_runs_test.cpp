@@ -169,6 +169,14 @@ TEST_P(LaunchedRuns, PassLargeGradientsBetweenHosts) {
   EXPECT_EQ(weights("launched"), weights("own"));
 }
 
+// Only the connection tells how many processes there are.
+TEST_P(LaunchedRuns, AreOneRunWithAServerAtAPort) {
+  if (GetParam().module != std::string_view("mpich")) GTEST_SKIP() << "is an option of MPICH";
+  const Result result = run("mpirun.mpich -pmi-port -n 2 runner exec r.yaml --quiet");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(run("runner sql 'SELECT num_processes FROM runs' --format csv").out, "num_processes\n2\n");
+}
+
 TEST_P(LaunchedRuns, PrintOneDocument) {
   const Result result = launch({1, 1}, "exec r.yaml --json");
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -54,7 +54,7 @@ class MpiRanks::StartGroup {
 
 MpiRanks::MpiRanks(const Options& options) : network_(options.module) {
   try {
-    RUN_CHECK(network_.size() == options.processes, ErrorKind::kUsage,
+    RUN_CHECK(options.processes == 0 || network_.size() == options.processes, ErrorKind::kUsage,
               "the launcher started {} processes, but {} connects {}: each would train the whole recipe; start the "
               "program with the launcher of that library",
               options.processes, network_.version(), network_.size());

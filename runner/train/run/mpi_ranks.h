@@ -26,7 +26,7 @@ class MpiRanks {
  public:
   struct Options {
     std::string module;   // of the MPI library; see mpi_modules()
-    int processes;        // that the launcher has started
+    int processes;        // that the launcher has started; 0 if it does not tell
     std::string program;  // version and build, the same in all processes
     std::string command;  // the command line, the same in all processes
   };
