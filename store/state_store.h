@@ -35,6 +35,7 @@ struct StateHeader {
 };
 
 // Borrowed section. `meta`: text of the caller (JSON with dtype and shape), returned unchanged.
+// Packed like a Section.
 struct SectionView {
   std::string_view name;  // unique in a checkpoint
   std::string_view meta;

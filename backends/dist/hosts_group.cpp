@@ -190,6 +190,7 @@ void HostsGroup::set_failure(std::string_view reason, const SourceMark& where, b
 }
 
 void HostsGroup::send_failure(std::string_view reason, const SourceMark& where, bool is_loss) const noexcept {
+  others_know_ = true;
   try {
     const auto message = std::make_shared<FailureMessage>();
     network_.keep(message);
@@ -224,7 +225,7 @@ bool HostsGroup::has_failed() const {
       local_.fail(error.what(), {});
     }
   }
-  if (local_.has_failed() && is_leader() && !std::exchange(others_know_, true)) {
+  if (local_.has_failed() && is_leader() && !others_know_) {
     try {
       local_.throw_failure();
     } catch (const Error& error) {

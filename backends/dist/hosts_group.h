@@ -109,10 +109,10 @@ class HostsGroup final : public FoldingGroup {
   std::vector<size_t> offsets_;               // of the ranks' values in the exchange in progress, and their end
   const std::shared_ptr<Messages> messages_;  // outlives this object, as memory_ does
 
-  mutable std::mutex failure_mutex_;  // guards the members below
+  mutable std::atomic<bool> others_know_ = false;  // this rank has told the other hosts of a failure, or one told it
+  mutable std::mutex failure_mutex_;               // guards the members below
   mutable Network::Request next_failure_;
   mutable bool awaits_failure_ = false;  // next_failure_ has not been received yet
-  mutable bool others_know_ = false;     // the other hosts know that a rank has failed
 };
 
 }  // namespace runner::backends

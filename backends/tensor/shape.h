@@ -9,10 +9,7 @@
 #include <tuple>
 
 #include "backends/tensor/dtype.h"
-
-namespace runner {
-class PartsAccess;  // packing.h
-}
+#include "schema/base/parts.h"
 
 namespace runner::backends {
 

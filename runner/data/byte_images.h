@@ -7,6 +7,7 @@
 #include "backends/tensor/shape.h"
 #include "runner/data/sample_source.h"
 #include "schema/base/large_array.h"
+#include "schema/base/parts.h"
 
 namespace runner::data {
 
@@ -22,9 +23,13 @@ class ByteImages : public SampleSource {
   void hash(std::span<const int32_t> rows, Sha256& hash) const override;
 
  private:
+  friend class runner::PartsAccess;
+
+  ByteImages() = default;
+  static auto parts(auto& self) { return std::tie(self.width_, self.bytes_); }
   std::span<const uint8_t> image(int64_t row) const;
 
-  size_t width_;
+  size_t width_ = 0;
   LargeArray<uint8_t> bytes_;
 };
 

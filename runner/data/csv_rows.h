@@ -28,8 +28,7 @@ class CsvRows {
 
   // Advances to the next sample. Returns false at the end. With `missing: drop`, skips rows with missing values.
   bool next();
-  // As next(), for a sample that is not used: its values are undefined. `dropped`: number of rows before it that are no
-  // samples.
+  // As next(), for a sample that is not used: its values are undefined. `dropped`: number of dropped rows before it.
   bool skip(int64_t dropped);
   // place(): position of the sample after this row. go_to(): continues at such a position with sample number `sample`.
   // Requires an uncompressed file (has_places()) and at least one call of next() before place().

@@ -18,6 +18,7 @@ struct FileStamp {
   int64_t bytes = 0;
   int64_t changed = 0;  // modification time
 
+  static auto parts(auto& self) { return std::tie(self.bytes, self.changed); }
   bool operator==(const FileStamp&) const = default;
 };
 FileStamp stamp_of(const std::string& path);
@@ -26,6 +27,8 @@ FileStamp stamp_of(const std::string& path);
 struct SamplePlace {
   int64_t byte = 0;
   int64_t line = 1;  // CSV
+
+  static auto parts(auto& self) { return std::tie(self.byte, self.line); }
 };
 
 struct DataFile {

@@ -100,7 +100,7 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, Large
   }
 }
 
-Dataset Dataset::with(std::shared_ptr<const Storage> storage) && {
+Dataset Dataset::with_storage(std::shared_ptr<const Storage> storage) && {
   storage_ = std::move(storage);
   return std::move(*this);
 }

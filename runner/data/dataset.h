@@ -18,10 +18,7 @@
 #include "backends/tensor/shape.h"
 #include "runner/data/encoding.h"
 #include "schema/base/large_array.h"
-
-namespace runner {
-class PartsAccess;  // packing.h
-}
+#include "schema/base/parts.h"
 
 namespace runner::data {
 
@@ -120,7 +117,7 @@ class Dataset {
   const Storage& storage() const { return *storage_; }
   const std::shared_ptr<const Storage>& shared_storage() const { return storage_; }
   // Returns this data set with its samples in another place.
-  Dataset with(std::shared_ptr<const Storage> storage) &&;
+  Dataset with_storage(std::shared_ptr<const Storage> storage) &&;
   void normalize(std::span<float> sample) const;
   // Returns the first feature of a normalised sample that is not finite; none if all are.
   std::optional<size_t> overflow(std::span<const float> normalized) const;

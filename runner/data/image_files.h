@@ -19,10 +19,7 @@
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
 #include "runner/images/decode.h"
-
-namespace runner {
-class PartsAccess;  // packing.h
-}
+#include "schema/base/parts.h"
 
 namespace runner::data {
 

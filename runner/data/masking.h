@@ -28,6 +28,7 @@ struct Masking {
   double probability = 0.15;
   bool whole_word = false;
 
+  static auto parts(auto& self) { return std::tie(self.probability, self.whole_word); }
   bool operator==(const Masking&) const = default;
   json::Object to_json() const;
   // Throws Error(kStore) if `document` was not written by to_json().

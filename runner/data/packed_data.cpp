@@ -1,11 +1,14 @@
 #include "runner/data/packed_data.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "runner/data/byte_images.h"
 #include "runner/data/image_files.h"
 #include "runner/data/labels.h"
 #include "runner/data/storage.h"
@@ -23,6 +26,40 @@ struct PackedTokenFile {
   static auto parts(auto& self) { return std::tie(self.path, self.first, self.size); }
 };
 
+enum class SourceType : uint8_t { kNone, kSynthetic, kImageFiles, kByteImages };
+
+template <class Source>
+bool write_as(SourceType type, Packer& packer, const SampleSource* source) {
+  const auto* const found = dynamic_cast<const Source*>(source);
+  if (found == nullptr) return false;
+  packer.write(type);
+  packer.write(*found);
+  return true;
+}
+
+void write_source(Packer& packer, const SampleSource* source) {
+  if (source == nullptr) return packer.write(SourceType::kNone);
+  const bool is_written = write_as<Synthetic>(SourceType::kSynthetic, packer, source) ||
+                          write_as<ImageFiles>(SourceType::kImageFiles, packer, source) ||
+                          write_as<ByteImages>(SourceType::kByteImages, packer, source);
+  RUN_ASSERT(is_written);
+}
+
+void read_source(Unpacker& unpacker, Storage& storage) {
+  switch (unpacker.read<SourceType>()) {
+    case SourceType::kNone: break;
+    case SourceType::kSynthetic:
+      storage.source = storage.rule = std::make_shared<const Synthetic>(unpacker.read<Synthetic>());
+      break;
+    case SourceType::kImageFiles:
+      storage.source = storage.image_files = std::make_shared<const ImageFiles>(unpacker.read<ImageFiles>());
+      break;
+    case SourceType::kByteImages:
+      storage.source = std::make_shared<const ByteImages>(unpacker.read<ByteImages>());
+      break;
+  }
+}
+
 void write_pointers(Packer& packer, const Storage& storage) {
   const auto write_if = [&](const auto& pointer, const auto& write) {
     packer.write(static_cast<bool>(pointer));
@@ -35,33 +72,29 @@ void write_pointers(Packer& packer, const Storage& storage) {
     packer.write(masker.masking());
     packer.write(masker.vocabulary());
   });
-  write_if(storage.rule, [&](const Synthetic& rule) { packer.write(rule); });
-  write_if(storage.image_files, [&](const ImageFiles& files) { packer.write(files); });
+  write_source(packer, storage.source.get());
   packer.write(storage.label_map != nullptr);
   write_if(storage.stream, [&](const StreamedSource& source) { packer.write(source.spec.path); });
 }
 
-TokenFile opened(const PackedTokenFile& packed) {
+// `files`: with the stamps of the load.
+TokenFile opened(const PackedTokenFile& packed, const std::vector<DataFile>& files) {
+  const FileStamp now = stamp_of(packed.path);
   const TokenFile file(packed.path);
-  RUN_CHECK(packed.first + packed.size <= file.size(), ErrorKind::kData, "{} has changed since it was loaded",
-            packed.path);
+  const auto loaded = std::ranges::find(files, packed.path, &DataFile::path);
+  const bool is_same = loaded == files.end() || loaded->stamp == now;
+  RUN_CHECK(is_same && packed.first + packed.size <= file.size(), ErrorKind::kData,
+            "{} has changed since it was loaded", packed.path);
   return file.part(packed.first, packed.size);
 }
 
 void read_pointers(Unpacker& unpacker, Storage& storage, const Encoding& encoding, const schema::DatasetSpec& section) {
-  if (unpacker.read<bool>()) storage.text.file = opened(unpacker.read<PackedTokenFile>());
+  if (unpacker.read<bool>()) storage.text.file = opened(unpacker.read<PackedTokenFile>(), storage.files);
   if (unpacker.read<bool>()) {
     const auto masking = unpacker.read<Masking>();
     storage.masker = std::make_shared<const TokenMasker>(masking, unpacker.read<MaskVocabulary>());
   }
-  if (unpacker.read<bool>()) {
-    storage.rule = std::make_shared<const Synthetic>(unpacker.read<Synthetic>());
-    storage.source = storage.rule;
-  }
-  if (unpacker.read<bool>()) {
-    storage.image_files = std::make_shared<const ImageFiles>(unpacker.read<ImageFiles>());
-    storage.source = storage.image_files;
-  }
+  read_source(unpacker, storage);
   if (unpacker.read<bool>()) storage.label_map = std::make_shared<const LabelMap>(encoding);
   if (unpacker.read<bool>()) {
     storage.stream->spec = section;
@@ -84,7 +117,7 @@ std::shared_ptr<const Storage> read_storage(Unpacker& unpacker, const Encoding& 
 
 }  // namespace
 
-Packer packed(const Data& data) {
+Packer pack_data(const Data& data) {
   Packer packer;
   packer.write(data.encoding.to_json());
   packer.write(data.warnings);
@@ -101,20 +134,20 @@ Packer packed(const Data& data) {
   return packer;
 }
 
-Data unpacked(std::string_view text, std::shared_ptr<std::byte> arrays, const schema::Recipe& recipe) {
+Data unpack_data(std::string_view bytes, PackedArrays arrays, const schema::Recipe& recipe) {
   const schema::DataSpec& spec = recipe.data;
-  Unpacker unpacker(text, std::move(arrays));
+  Unpacker unpacker(bytes, std::move(arrays));
   Encoding encoding = Encoding::from_json(unpacker.read<std::string>());
   auto warnings = unpacker.read<std::vector<std::string>>();
   auto files = unpacker.read<std::vector<DataFile>>();
   auto class_counts = unpacker.read<std::vector<int64_t>>();
   const std::shared_ptr<const Storage> samples = read_storage(unpacker, encoding, spec.train);
-  Dataset train = unpacker.read<Dataset>().with(samples);
+  Dataset train = unpacker.read<Dataset>().with_storage(samples);
   std::optional<Dataset> eval;
   if (unpacker.read<bool>()) {
     const bool is_same = unpacker.read<bool>();
     const auto other = is_same ? samples : read_storage(unpacker, encoding, spec.eval ? *spec.eval : spec.train);
-    eval = unpacker.read<Dataset>().with(other);
+    eval = unpacker.read<Dataset>().with_storage(other);
   }
   std::shared_ptr<const Augmenter> augmenter = augmenter_of(train, spec.train);
   return {std::move(encoding), std::move(train),     std::move(eval),        std::move(warnings),

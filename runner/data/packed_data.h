@@ -1,4 +1,4 @@
-// A Data that one process of a host has loaded and the others use: its arrays are in memory that they share.
+// Loaded data as bytes; their large arrays go to memory that ranks share.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace runner::data {
 
-// Packs data that load() has returned. They must exist until the arrays have been copied.
-Packer packed(const Data& data);
+// Packs data that load() has returned. They must outlive the use of the arrays.
+Packer pack_data(const Data& data);
 
-// Returns the same data. `text`, `arrays`: of the packer. `recipe`: that of the load. Files that samples are read from
-// while training are opened again; throws Error(kData) if one has changed.
-Data unpacked(std::string_view text, std::shared_ptr<std::byte> arrays, const schema::Recipe& recipe);
+// Returns the same data. `recipe`: that of the load. Files that samples are read from while training are opened again.
+// Throws Error(kData) if a token file has changed; streams and images are checked when they are read.
+Data unpack_data(std::string_view bytes, PackedArrays arrays, const schema::Recipe& recipe);
 
 }  // namespace runner::data

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 
 #include "schema/base/sha256.h"
 
@@ -13,6 +14,8 @@ namespace runner::data {
 // Of the bytes of a channel of an image.
 struct ChannelSums {
   int64_t bytes = 0, squares = 0;
+
+  static auto parts(auto& self) { return std::tie(self.bytes, self.squares); }
 };
 
 class SampleSource {

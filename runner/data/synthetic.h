@@ -14,10 +14,7 @@
 
 #include "runner/data/random.h"
 #include "runner/data/sample_source.h"
-
-namespace runner {
-class PartsAccess;  // packing.h
-}
+#include "schema/base/parts.h"
 
 namespace runner::data {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <utility>
 
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ constexpr auto kNoticeEvery = std::chrono::milliseconds(500);
 
 std::atomic<ReadingNotice> reading_notice{nullptr};
 thread_local ReadingWatch* active_watch = nullptr;
+thread_local ReadingStop* active_stop = nullptr;
 
 // Resident bytes of this process; 0 if unknown.
 size_t resident_bytes() {
@@ -34,6 +36,14 @@ void set_reading_notice(ReadingNotice notice) {
   reading_notice = notice;
 }
 
+ReadingStop::ReadingStop(std::function<bool()> asked) : outer_(active_stop), asked_(std::move(asked)) {
+  active_stop = this;
+}
+
+ReadingStop::~ReadingStop() {
+  active_stop = outer_;
+}
+
 ReadingWatch::ReadingWatch(Clock::duration patience, size_t (*available)())
     : outer_(active_watch),
       available_(available != nullptr ? available : backends::available_memory),
@@ -47,6 +57,8 @@ ReadingWatch::~ReadingWatch() {
 }
 
 void ReadingWatch::advance(const std::string& path, double part) {
+  RUN_CHECK(active_stop == nullptr || !active_stop->asked_(), ErrorKind::kInterrupted,
+            "interrupted while {} was read; nothing was recorded", path);
   ReadingWatch* const watch = active_watch;
   if (watch == nullptr) return;
   if (watch->path_ != path) watch->start(path);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace runner::formats {
@@ -22,6 +23,22 @@ struct ReadingProgress {
 using ReadingNotice = void (*)(const ReadingProgress&);
 void set_reading_notice(ReadingNotice notice);
 
+// While it exists, ReadingWatch::advance() on this thread throws Error(kInterrupted) once `asked` returns true. Belongs
+// to the thread that created it; the innermost one is active.
+class ReadingStop {
+ public:
+  explicit ReadingStop(std::function<bool()> asked);
+  ~ReadingStop();
+  ReadingStop(const ReadingStop&) = delete;
+  ReadingStop& operator=(const ReadingStop&) = delete;
+
+ private:
+  friend class ReadingWatch;
+
+  ReadingStop* const outer_;
+  const std::function<bool()> asked_;
+};
+
 // While it exists, InputFile::read() on this thread calls advance(). Watches nest: the innermost one is active.
 class ReadingWatch {
  public:
@@ -32,7 +49,7 @@ class ReadingWatch {
   ReadingWatch(const ReadingWatch&) = delete;
   ReadingWatch& operator=(const ReadingWatch&) = delete;
 
-  // Throws Error(kData) if the rest of the file would need more memory than is available.
+  // Throws Error(kData) if the rest of the file would need more memory than is available, and for a ReadingStop.
   static void advance(const std::string& path, double part);
 
  private:

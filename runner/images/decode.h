@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "runner/images/image.h"
 
@@ -32,6 +33,10 @@ struct ImageInfo {
   bool has_trns = false;    // PNG: transparency that is dropped, of a file without alpha
   int orientation = 1;      // EXIF or XMP: 1 as stored, 2 to 8 mirrored or turned; already applied to the pixels
   bool is_corrupt = false;  // JPEG: some pixels are invented because their data are corrupt. Pillow accepts such files
+
+  static auto parts(auto& self) {
+    return std::tie(self.format, self.color, self.bits, self.has_trns, self.orientation, self.is_corrupt);
+  }
 };
 
 struct DecodedImage {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "runner/images/image.h"
 
@@ -11,6 +12,8 @@ namespace runner::images {
 
 struct ImageSize {
   int64_t height = 0, width = 0;
+
+  static auto parts(auto& self) { return std::tie(self.height, self.width); }
 };
 
 // A part of an image: rows from `top`, columns from `left`.

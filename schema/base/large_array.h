@@ -60,14 +60,15 @@ class LargeAllocator {
   static constexpr size_t kHugePage = size_t{2} << 20;
   static constexpr std::align_val_t kAlignment{kHugePage};
 
-  std::shared_ptr<std::byte> memory_ = nullptr;  // of the only allocation; null: of the heap
+  std::shared_ptr<std::byte> memory_ = nullptr;  // for the only allocation; null: the heap
   bool is_used_ = false;
 };
 
 template <class T>
 using LargeArray = std::vector<T, LargeAllocator<T>>;
 
-// Returns an array of the `count` elements that are in `memory`, which it keeps. It must not grow.
+// Returns an array of the `count` elements that are in `memory`, which it keeps. It must neither grow nor be assigned
+// to: that would write to the memory.
 template <class T>
 LargeArray<T> large_array_in(std::shared_ptr<std::byte> memory, size_t count) {
   return LargeArray<T>(count, LargeAllocator<T>(std::move(memory)));

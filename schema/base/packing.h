@@ -1,10 +1,10 @@
 // Values as bytes that other processes of the same program read.
 //
-// A class lists its members: `static auto parts(auto& self) { return std::tie(self.a_, self.b_); }`, and has
-// PartsAccess as a friend if that function or its default constructor is private. Large arrays are kept apart, so that
-// processes can share them: their bytes are not copied, and an unpacked array stays in the memory it was read from.
+// Plain values, containers, and classes that list their members (parts.h). Large arrays are kept apart, so that
+// processes can share them: an unpacked array stays in the memory it was read from.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,20 +22,9 @@
 
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
+#include "schema/base/parts.h"
 
 namespace runner {
-
-class PartsAccess {
- public:
-  template <class T>
-  static auto of(T& value) -> decltype(std::remove_const_t<T>::parts(value)) {
-    return std::remove_const_t<T>::parts(value);
-  }
-  template <class T>
-  static T make() {
-    return T();
-  }
-};
 
 namespace packing {
 
@@ -58,10 +47,19 @@ template <class T>
 inline constexpr bool kIsView = std::is_same_v<T, std::string_view> || std::is_same_v<T, std::span<const std::byte>>;
 template <class T>
 inline constexpr bool kIsMap = kIs<T, std::map> || kIs<T, std::unordered_map>;
-// Whether values are their bytes.
 template <class T>
-inline constexpr bool kIsPlain =
-    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !HasParts<T> && !kIsView<T>;
+inline constexpr bool kIsArray = false;
+template <class T, size_t n>
+inline constexpr bool kIsArray<std::array<T, n>> = true;
+// Whether values are their bytes, without padding or pointers.
+template <class T>
+inline constexpr bool kIsPlain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <class T, size_t n>
+inline constexpr bool kIsPlain<std::array<T, n>> = kIsPlain<T>;
+
+inline void check(bool is_expected) {
+  RUN_CHECK(is_expected, ErrorKind::kRun, "received unexpected data from another rank");
+}
 
 inline constexpr size_t kAlignment = 64;  // of arrays in one piece of memory
 constexpr size_t aligned(size_t bytes) {
@@ -70,6 +68,7 @@ constexpr size_t aligned(size_t bytes) {
 
 }  // namespace packing
 
+// Writes values as bytes; collects large arrays separately.
 class Packer {
  public:
   template <class T>
@@ -79,9 +78,7 @@ class Packer {
       arrays_.push_back(std::as_bytes(std::span(value)));
     } else if constexpr (packing::HasParts<const T>) {
       std::apply([&](const auto&... part) { (write(part), ...); }, PartsAccess::of(value));
-    } else if constexpr (packing::kIsView<T>) {
-      write_list(value);
-    } else if constexpr (packing::kIsList<T> || packing::kIsMap<T>) {
+    } else if constexpr (packing::kIsList<T> || packing::kIsView<T> || packing::kIsMap<T>) {
       write_list(value);
     } else if constexpr (packing::kIs<T, std::pair>) {
       write(value.first);
@@ -89,23 +86,25 @@ class Packer {
     } else if constexpr (packing::kIs<T, std::optional>) {
       write(value.has_value());
       if (value) write(*value);
+    } else if constexpr (packing::kIsArray<T> && !packing::kIsPlain<T>) {
+      for (const auto& each : value) write(each);
     } else {
-      static_assert(packing::kIsPlain<T>);
+      static_assert(packing::kIsPlain<T>, "list the members of the class in parts()");
       write_bytes(&value, sizeof value);
     }
   }
 
-  // Everything but the large arrays.
-  const std::string& text() const& { return text_; }
-  std::string text() && { return std::move(text_); }
-  void reserve(size_t bytes) { text_.reserve(bytes); }
-  // The large arrays that were written, which must still exist.
+  // The bytes of all values except large arrays.
+  const std::string& bytes() const& { return bytes_; }
+  std::string bytes() && { return std::move(bytes_); }
+  void reserve(size_t bytes) { bytes_.reserve(bytes); }
+  // Size of the large arrays, each aligned to 64 bytes. They must outlive this call and the next one.
   size_t array_bytes() const {
     size_t bytes = 0;
     for (const auto& array : arrays_) bytes += packing::aligned(array.size());
     return bytes;
   }
-  // Copies them. `memory`: array_bytes().
+  // Copies the large arrays. `memory`: array_bytes().
   void copy_arrays(std::span<std::byte> memory) const {
     size_t at = 0;
     for (const auto& array : arrays_) {
@@ -123,18 +122,22 @@ class Packer {
         return write_bytes(list.data(), list.size() * sizeof(*list.data()));
     for (const auto& each : list) write(each);
   }
-  void write_bytes(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
+  void write_bytes(const void* bytes, size_t count) { bytes_.append(static_cast<const char*>(bytes), count); }
 
-  std::string text_;
+  std::string bytes_;
   std::vector<std::span<const std::byte>> arrays_;
 };
 
-// Reads values in the order in which they were written. Throws Error(kRun) if the text ends early.
+// Large arrays as Packer::copy_arrays() has written them.
+struct PackedArrays {
+  std::shared_ptr<std::byte> memory = nullptr;
+  size_t bytes = 0;
+};
+
+// Reads values in the order in which they were written. Throws Error(kRun) if there are fewer bytes or arrays.
 class Unpacker {
  public:
-  // `arrays`: as Packer::copy_arrays() has written them; null if there are none.
-  explicit Unpacker(std::string_view text, std::shared_ptr<std::byte> arrays = nullptr)
-      : text_(text), arrays_(std::move(arrays)) {}
+  explicit Unpacker(std::string_view bytes, PackedArrays arrays = {}) : bytes_(bytes), arrays_(std::move(arrays)) {}
 
   template <class T>
   T read() {
@@ -156,14 +159,15 @@ class Unpacker {
   }
 
   // What has not been read.
-  std::string_view rest() const { return text_; }
+  std::string_view rest() const { return bytes_; }
 
  private:
   template <class T>
   LargeArray<T> read_array() {
     const auto count = read<size_t>();
     if (count == 0) return {};
-    const std::shared_ptr<std::byte> memory(arrays_, arrays_.get() + array_at_);
+    packing::check(count <= (arrays_.bytes - array_at_) / sizeof(T));
+    const std::shared_ptr<std::byte> memory(arrays_.memory, arrays_.memory.get() + array_at_);
     array_at_ += packing::aligned(count * sizeof(T));
     return large_array_in<T>(memory, count);
   }
@@ -178,44 +182,44 @@ class Unpacker {
     } else if constexpr (packing::kIsList<T>) {
       const auto count = read<size_t>();
       if constexpr (packing::kIsPlain<typename T::value_type>) {
-        check(count <= text_.size() / sizeof(typename T::value_type));
+        packing::check(count <= bytes_.size() / sizeof(typename T::value_type));
         value.resize(count);
         read_bytes(value.data(), count * sizeof(typename T::value_type));
       } else {
         for (size_t i = 0; i < count; ++i) value.push_back(read<typename T::value_type>());
       }
+    } else if constexpr (packing::kIsArray<T> && !packing::kIsPlain<T>) {
+      for (auto& each : value) each = read<typename T::value_type>();
     } else {
-      static_assert(packing::kIsPlain<T>);
+      static_assert(packing::kIsPlain<T>, "list the members of the class in parts()");
       read_bytes(&value, sizeof value);
     }
   }
 
   void read_bytes(void* bytes, size_t count) {
-    check(count <= text_.size());
-    if (count > 0) std::memcpy(bytes, text_.data(), count);
-    text_.remove_prefix(count);
-  }
-  static void check(bool is_expected) {
-    RUN_CHECK(is_expected, ErrorKind::kRun, "received unexpected data from another rank");
+    packing::check(count <= bytes_.size());
+    if (count > 0) std::memcpy(bytes, bytes_.data(), count);
+    bytes_.remove_prefix(count);
   }
 
-  std::string_view text_;
-  std::shared_ptr<std::byte> arrays_;
+  std::string_view bytes_;
+  PackedArrays arrays_;
   size_t array_at_ = 0;
 };
 
-// A value without large arrays as text. unpack() throws Error(kRun) if the text is not that of one value of the type.
+// A value without large arrays as bytes. unpack() throws Error(kRun) if they are not those of one value of the type.
 template <class T>
 std::string pack(const T& value) {
   Packer packer;
   packer.write(value);
-  return std::move(packer).text();
+  RUN_ASSERT(packer.array_bytes() == 0);
+  return std::move(packer).bytes();
 }
 template <class T>
-T unpack(std::string_view text) {
-  Unpacker unpacker(text);
+T unpack(std::string_view bytes) {
+  Unpacker unpacker(bytes);
   T value = unpacker.read<T>();
-  RUN_CHECK(unpacker.rest().empty(), ErrorKind::kRun, "received unexpected data from another rank");
+  packing::check(unpacker.rest().empty());
   return value;
 }
 

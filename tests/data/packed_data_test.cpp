@@ -46,7 +46,7 @@ class PackedDataTest : public ImageFixture {
     schema::Recipe recipe;
     recipe.data = spec;
     std::optional<Data> data = load(spec, 1, options.labels, std::nullopt, nullptr, true, options.masking);
-    const Packer packer = packed(*data);
+    const Packer packer = pack_data(*data);
     const std::shared_ptr<std::byte> memory(new std::byte[packer.array_bytes()], std::default_delete<std::byte[]>());
     packer.copy_arrays({memory.get(), packer.array_bytes()});
     const std::string train = batches_of(data->train, data->augmenter);
@@ -60,7 +60,7 @@ class PackedDataTest : public ImageFixture {
     const size_t files = data->train.storage().files.size();
     data.reset();
 
-    const Data same = unpacked(packer.text(), memory, recipe);
+    const Data same = unpack_data(packer.bytes(), {memory, packer.array_bytes()}, recipe);
     EXPECT_EQ(batches_of(same.train, same.augmenter), train);
     EXPECT_EQ(same.eval ? batches_of(*same.eval, nullptr) : "", eval);
     EXPECT_EQ(same.train.fingerprint().to_string(), print);
@@ -71,8 +71,8 @@ class PackedDataTest : public ImageFixture {
     EXPECT_EQ(storage.label_counts, counts);
     EXPECT_EQ(storage.contents, contents);
     EXPECT_EQ(storage.files.size(), files);
-    EXPECT_TRUE(packed(same).text().size() == packer.text().size());
-    EXPECT_EQ(packed(same).array_bytes(), packer.array_bytes());
+    EXPECT_TRUE(pack_data(same).bytes().size() == packer.bytes().size());
+    EXPECT_EQ(pack_data(same).array_bytes(), packer.array_bytes());
   }
 
   schema::DataSpec file(DataFormat format, const std::string& name, const std::string& contents) {
@@ -165,6 +165,28 @@ TEST_F(PackedDataTest, OfImageFiles) {
   expect_same(spec);
 }
 
+TEST_F(PackedDataTest, OfCifar) {
+  std::string records;
+  for (int i = 0; i < 5; ++i)
+    records += static_cast<char>(i % 3) + counting_bytes(3072 - i) + std::string(size_t(i), '\7');
+  schema::DataSpec spec = file(DataFormat::kCifar, "c.bin", records);
+  spec.train.classes = 10;
+  spec.split = schema::SplitSpec{.eval = 0.4};
+  expect_same(spec);
+}
+
+TEST_F(PackedDataTest, OfPreparedTokens) {
+  schema::DataSpec spec;
+  spec.train.format = DataFormat::kNpy;
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 3), }\n";
+  spec.train.inputs.input_ids = write("ids.npy", formats::npy(header, "abcdefghiabc"));
+  spec.train.inputs.attention_mask =
+      write("mask.npy", formats::npy(header, std::string("\1\1\1\1\1\0\1\0\0\1\1\1", 12)));
+  spec.train.labels_file = write(
+      "y.npy", formats::npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", std::string("\0\1\1\0", 4)));
+  expect_same(spec, {.labels = LabelsAs::kClasses});
+}
+
 // The others open it again.
 TEST_F(PackedDataTest, ATokenFileThatHasBecomeShorterIsReported) {
   schema::DataSpec spec = file(DataFormat::kText, "x.bin", std::string("\1\0\2\0\3\0\4\0\5\0\6\0", 12));
@@ -174,10 +196,10 @@ TEST_F(PackedDataTest, ATokenFileThatHasBecomeShorterIsReported) {
   schema::Recipe recipe;
   recipe.data = spec;
   const Data data = load(spec, 1);
-  const Packer packer = packed(data);
+  const Packer packer = pack_data(data);
   write("shorter.bin", std::string("\1\0\2\0", 4));
   std::filesystem::rename(path("shorter.bin"), path("x.bin"));
-  EXPECT_EQ(message_of([&] { unpacked(packer.text(), nullptr, recipe); }), "x.bin has changed since it was loaded");
+  EXPECT_EQ(message_of([&] { unpack_data(packer.bytes(), {}, recipe); }), "x.bin has changed since it was loaded");
 }
 
 }  // namespace

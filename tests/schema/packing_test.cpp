@@ -61,7 +61,7 @@ TEST(Packing, ReadsWhatWasWritten) {
   Packer packer;
   packer.write(record);
   packer.write(42);
-  Unpacker unpacker(packer.text(), arrays_of(packer));
+  Unpacker unpacker(packer.bytes(), {arrays_of(packer), packer.array_bytes()});
   EXPECT_EQ(unpacker.read<Record>(), record);
   EXPECT_EQ(unpacker.read<int>(), 42);
 }
@@ -72,7 +72,7 @@ TEST(Packing, ArraysStayInTheGivenMemory) {
   packer.write(record);
   std::shared_ptr<std::byte> memory = arrays_of(packer);
   const std::byte* const start = memory.get();
-  auto read = std::make_optional(Unpacker(packer.text(), memory).read<Record>());
+  auto read = std::make_optional(Unpacker(packer.bytes(), {memory, packer.array_bytes()}).read<Record>());
   EXPECT_EQ(reinterpret_cast<const std::byte*>(read->values.data()), start);
   EXPECT_EQ(reinterpret_cast<const std::byte*>(read->bytes.data()), start + 64);
   memory.reset();  // the arrays keep it
@@ -88,9 +88,9 @@ TEST(Packing, ArraysStayInTheGivenMemory) {
 TEST(Packing, RejectsTextThatEndsEarly) {
   Packer packer;
   packer.write(std::string("abc"));
-  for (size_t size = 0; size < packer.text().size(); ++size)
+  for (size_t size = 0; size < packer.bytes().size(); ++size)
     EXPECT_EQ(
-        support::thrown_text([&] { Unpacker(packer.text().substr(0, size)).read<std::string>(); }, ErrorKind::kRun),
+        support::thrown_text([&] { Unpacker(packer.bytes().substr(0, size)).read<std::string>(); }, ErrorKind::kRun),
         "received unexpected data from another rank")
         << size;
 }

@@ -3,15 +3,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "backends/runtime/affinity.h"
 #include "runner/data/storage.h"
+#include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/memory_network.h"
 #include "tests/backends/support/on_threads.h"
@@ -34,8 +38,12 @@ class HostData : public data::LoadTest {
     ++loads_;
     return data::load(recipe_.data, 1);
   }
+  data::SharedData read(backends::ProcessGroup& ranks, std::function<data::Data()> load) const {
+    const std::atomic<int> never = 0;
+    return read_once_per_host(ranks, recipe_, never, std::move(load));
+  }
   const float* values_of(backends::ProcessGroup& ranks) {
-    const data::SharedData data = read_once_per_host(ranks, recipe_, [&] { return load(); });
+    const data::SharedData data = read(ranks, [&] { return load(); });
     EXPECT_EQ(data::features_of(data->train), (LargeArray<float>{1, 2, 3}));
     const std::lock_guard lock(mutex_);
     kept_.push_back(data);
@@ -69,7 +77,7 @@ TEST_F(HostData, IsReadWithTheCoresOfAllRanks) {
   if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
   on_threads(2, [&](SharedMemoryGroup& ranks) {
     const backends::PinnedThread pinned({cores[static_cast<size_t>(ranks.rank())]});
-    read_once_per_host(ranks, recipe_, [&] {
+    read(ranks, [&] {
       EXPECT_EQ(backends::usable_core_ids(), (std::vector<int>{cores[0], cores[1]}));
       return load();
     });
@@ -77,29 +85,103 @@ TEST_F(HostData, IsReadWithTheCoresOfAllRanks) {
   });
 }
 
-// A collective operation would end after collective_timeout.
+// Uses the processor for so long. A collective operation would end after collective_timeout.
+void compute_for(std::chrono::milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
+  }
+}
+
 TEST_F(HostData, MayTakeLongerThanAnyCollectiveOperation) {
-  constexpr auto kTimeout = std::chrono::seconds(1);
-  const auto load_slowly = [&] {
-    const auto end = std::chrono::steady_clock::now() + 2 * kTimeout;
-    while (std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kTimeout / 100);
-    return load();
-  };
+  recipe_.collective_timeout = 1;
   on_hosts(
       {2, 1},
       [&](HostsGroup& ranks) {
-        const data::SharedData data =
-            read_once_per_host(ranks, recipe_, [&] { return ranks.rank() == 0 ? load_slowly() : load(); });
+        const data::SharedData data = read(ranks, [&, rank = ranks.rank()] {
+          if (rank == 0) compute_for(std::chrono::seconds(2));
+          return load();
+        });
         EXPECT_EQ(data->train.size(), 3);
       },
-      kTimeout);
+      std::chrono::seconds(1));
+}
+
+// As when the disk does not answer: the thread neither computes nor returns.
+class Hanging {
+ public:
+  ~Hanging() { release(); }
+  void wait() const {
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait(lock, [&] { return shared_->is_released; });
+  }
+  void release() {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->is_released = true;
+    shared_->changed.notify_all();
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_released = false;
+  };
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
+TEST_F(HostData, ADiskThatDoesNotAnswerEndsTheRun) {
+  recipe_.collective_timeout = 0.5;
+  const auto disk = std::make_shared<Hanging>();
+  const std::vector<std::string> errors = errors_on_hosts(
+      {1, 2},
+      [&](HostsGroup& ranks) {
+        read(ranks, [disk, rank = ranks.rank(), spec = recipe_.data] {
+          if (rank == 1) disk->wait();
+          return data::load(spec, 1);
+        });
+      },
+      std::chrono::milliseconds(500));
+  disk->release();
+  for (const std::string& error : errors)
+    EXPECT_NE(error.find("rank 1 on host b did not reach barrier of reading the data, at step 0 within 500 ms"),
+              std::string::npos)
+        << error;
+}
+
+TEST_F(HostData, AFailureElsewhereEndsReading) {
+  for (const bool is_interrupted : {false, true}) {
+    const auto ended = std::make_shared<std::atomic<int>>(0);
+    std::atomic<int> stop = 0;
+    const std::vector<std::string> errors = errors_on_hosts({1, 1}, [&](HostsGroup& ranks) {
+      const auto read_for_ever = [ended]() -> data::Data {
+        try {
+          for (;;) formats::ReadingWatch::advance("x.csv", 0.5);
+        } catch (const Error& error) {
+          ++*ended;
+          throw;
+        }
+      };
+      try {
+        if (ranks.rank() == 1 && is_interrupted) stop = 1;
+        if (ranks.rank() == 1 && !is_interrupted) fail(ErrorKind::kRun, "out of luck");
+        read_once_per_host(ranks, recipe_, stop, read_for_ever);
+      } catch (const Error& error) {
+        ranks.fail(error.message(), {});
+        throw;
+      }
+    });
+    const char* const reason = is_interrupted ? "interrupted before the run began" : "out of luck";
+    for (const std::string& error : errors) EXPECT_NE(error.find(reason), std::string::npos) << error;
+    EXPECT_EQ(*ended, is_interrupted ? 2 : 1);
+  }
 }
 
 TEST_F(HostData, AnErrorIsThatOfTheRankWhichReads) {
-  const auto fail_to_load = []() -> data::Data { fail(ErrorKind::kData, "x.csv is damaged"); };
   const std::vector<std::string> errors = errors_on_hosts({2, 2}, [&](HostsGroup& ranks) {
     try {
-      read_once_per_host(ranks, recipe_, [&] { return ranks.rank() == 2 ? fail_to_load() : load(); });
+      read(ranks, [&, rank = ranks.rank()] {
+        if (rank == 2) fail(ErrorKind::kData, "x.csv is damaged");
+        return load();
+      });
     } catch (const Error& error) {
       ranks.fail(error.message(), {});
       throw;

@@ -105,6 +105,7 @@ void OverlappedReducer::work() {
     lock.lock();
     is_reducing_ = false;
     failure_ = std::move(failure);
+    if (failure_ != nullptr) next_ = buckets_.size();
     if (next_ == bucket) ++next_;  // not abandoned
     changed_.notify_all();
   }

@@ -10,6 +10,7 @@
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/step/digest.h"
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 
@@ -23,12 +24,6 @@ uint64_t digest_of(std::span<const std::byte> bytes) {
     digest = mixed(digest, word);
   }
   return digest;
-}
-
-std::vector<uint64_t> digests_in(const std::string& text) {
-  std::vector<uint64_t> digests(text.size() / sizeof(uint64_t));
-  std::memcpy(digests.data(), text.data(), text.size());
-  return digests;
 }
 
 }  // namespace
@@ -67,10 +62,11 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
 }
 
 void check_identical(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
-  std::string text;
-  for (const TensorDigest& tensor : mine) text.append(reinterpret_cast<const char*>(&tensor.digest), sizeof(uint64_t));
+  std::vector<uint64_t> own;
+  for (const TensorDigest& tensor : mine) own.push_back(tensor.digest);
   std::vector<std::vector<uint64_t>> all;
-  for (const std::string& each : ranks.gather_objects(text, site)) all.push_back(digests_in(each));
+  for (const std::string& each : ranks.gather_objects(pack(own), site))
+    all.push_back(unpack<std::vector<uint64_t>>(each));
   for (size_t i = 0; i < mine.size(); ++i) {
     const auto has = [&](uint64_t digest) {
       return std::ranges::count_if(all, [&](const auto& digests) { return digests[i] == digest; });

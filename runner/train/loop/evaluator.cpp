@@ -1,12 +1,12 @@
 #include "runner/train/loop/evaluator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/reduction.h"
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 
 namespace runner::train {
 
@@ -19,17 +19,16 @@ constexpr int64_t kCompareEvery = 8;  // batches: makes the cost of comparing gr
 template <class T>
 std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
                         backends::ProcessGroup& ranks, const backends::Site& site) {
-  const auto bytes = std::as_bytes(std::span(mine));
-  const std::vector<std::string> all =
-      ranks.gather_objects({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, site);
+  std::vector<std::vector<T>> all;
+  for (const std::string& each : ranks.gather_objects(pack(mine), site)) all.push_back(unpack<std::vector<T>>(each));
   std::vector<T> rows;
-  std::vector<size_t> taken(all.size());  // bytes
+  std::vector<size_t> taken(all.size());
   for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const size_t count = static_cast<size_t>(plan.slice(static_cast<int64_t>(rank), step).real) * width;
-      rows.resize(rows.size() + count);
-      if (count > 0) std::memcpy(rows.data() + rows.size() - count, all[rank].data() + taken[rank], count * sizeof(T));
-      taken[rank] += count * sizeof(T);
+      const auto from = all[rank].begin() + static_cast<ptrdiff_t>(taken[rank]);
+      rows.insert(rows.end(), from, from + static_cast<ptrdiff_t>(count));
+      taken[rank] += count;
     }
   }
   return rows;

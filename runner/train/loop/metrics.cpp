@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "schema/base/error.h"
+#include "schema/base/packing.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::train {
@@ -36,14 +36,11 @@ void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backen
 
 // Collects the pairs of all ranks. Collective.
 void merge_pairs(std::vector<NumberPair>& pairs, backends::ProcessGroup& ranks, const backends::Site& site) {
-  const auto mine = std::as_bytes(std::span(pairs));
-  const std::vector<std::string> all =
-      ranks.gather_objects({reinterpret_cast<const char*>(mine.data()), mine.size()}, site);
+  const std::vector<std::string> all = ranks.gather_objects(pack(pairs), site);
   pairs.clear();
-  for (const std::string& part : all) {
-    const size_t before = pairs.size();
-    pairs.resize(before + part.size() / sizeof(NumberPair));
-    if (!part.empty()) std::memcpy(pairs.data() + before, part.data(), part.size());
+  for (const std::string& each : all) {
+    const auto of_rank = unpack<std::vector<NumberPair>>(each);
+    pairs.insert(pairs.end(), of_rank.begin(), of_rank.end());
   }
 }
 

@@ -41,6 +41,8 @@ struct MetricsSpec {
 // A number to predict and its prediction.
 struct NumberPair {
   float target = 0, prediction = 0;
+
+  static auto parts(auto& self) { return std::tie(self.target, self.prediction); }
   auto operator<=>(const NumberPair&) const = default;
 };
 // Pearson's correlation. Sorts the pairs, so that it does not depend on their order. NaN if a value is NaN, or if all

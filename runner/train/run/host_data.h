@@ -1,6 +1,7 @@
-// Data that one rank of each host reads and all its ranks use, without a copy for each.
+// Data that one rank of each host reads and all its ranks use: large arrays are in memory that they share.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "backends/dist/process_group.h"
@@ -9,11 +10,14 @@
 
 namespace runner::train {
 
-// Calls `load` on the first rank of each host, or on all ranks if they share no memory. Its large arrays move to memory
-// that the ranks of the host share. However long reading takes, the other ranks wait while that rank is alive, and it
-// may use their cores.
-// `recipe`: that of the data. Collective. Throws what `load` throws.
+// Whether this rank reads the data of its host.
+bool reads_data(backends::ProcessGroup& ranks);
+
+// Calls `load` on the ranks that read, with the cores of all ranks of their host. Other ranks wait until reading ends,
+// also longer than collective_timeout of `recipe`, which limits how long reading may hang. Collective. If a rank fails
+// or `stop` becomes positive on rank 0, throws without waiting for `load`, which therefore owns what it uses; its
+// InputFiles stop reading. Throws what `load` throws.
 data::SharedData read_once_per_host(backends::ProcessGroup& ranks, const schema::Recipe& recipe,
-                                    const std::function<data::Data()>& load);
+                                    const std::atomic<int>& stop, std::function<data::Data()> load);
 
 }  // namespace runner::train

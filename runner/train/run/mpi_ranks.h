@@ -77,7 +77,7 @@ class MpiRanks {
   void wait_for_rank_0(std::chrono::milliseconds limit);
 
   backends::MpiNetwork network_;
-  std::unique_ptr<StartGroup> start_;  // until the run begins
+  std::unique_ptr<StartGroup> start_;  // used until the run begins
   std::vector<ProcessInfo> processes_info_;
   std::vector<backends::RankHost> hosts_;
   std::vector<std::vector<int>> cores_;

@@ -14,6 +14,7 @@
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sharing.h"
+#include "runner/train/run/host_data.h"
 #include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
@@ -117,12 +118,12 @@ void RankRun::end_preparation() {
             kInterruptedAtStart);
 }
 
-// Each host reads its own files, on its first rank.
+// Compares the fingerprints of the ranks that have read the data.
 void RankRun::check_data_of_hosts() {
-  using Prints = std::pair<std::string, std::string>;
-  const bool has_read = session_.ranks->host_ranks()->rank() == 0;
-  std::optional<std::pair<std::string, Prints>> mine;
-  if (has_read) mine = {session_.ranks->name(), {session_.train_fingerprint(), session_.eval_fingerprint()}};
+  using Fingerprints = std::pair<std::string, std::string>;
+  std::optional<std::pair<std::string, Fingerprints>> mine;
+  if (reads_data(*session_.ranks))
+    mine = {session_.ranks->name(), {session_.train_fingerprint(), session_.eval_fingerprint()}};
   std::optional<decltype(mine)::value_type> first;
   for (const std::string& text : session_.ranks->gather_objects(pack(mine), {"the data"})) {
     const auto found = unpack<decltype(mine)>(text);

@@ -24,9 +24,6 @@
 
 namespace runner::train {
 
-// Error of a run that was interrupted before anything was recorded.
-inline constexpr const char* kInterruptedAtStart = "interrupted before the run began";
-
 class RankRun {
  public:
   // `ranks`: process group, or null for a single process. Only rank 0 records.

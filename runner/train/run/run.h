@@ -48,8 +48,13 @@ class Observer {
   virtual void on_notice(std::string_view /*text*/) {}  // about something that takes long
 };
 
+// Error of a run that was interrupted before anything was recorded.
+inline constexpr const char* kInterruptedAtStart = "interrupted before the run began";
+
 struct MetricRange {
   double last = 0, min = 0, max = 0;
+
+  static auto parts(auto& self) { return std::tie(self.last, self.min, self.max); }
 };
 
 // Work of an emulated TPU in this attempt.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "runner/formats/reading_watch.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/host_data.h"
@@ -57,8 +58,9 @@ data::SharedData data_of(const RunRequest& request, backends::ProcessGroup* rank
     const std::string text = ranks->gather_objects(known ? known->to_json() : "", {"the classes"}).front();
     known = text.empty() ? std::nullopt : std::optional(data::Encoding::from_json(text));
   }
-  const auto load = [&] { return data::load(request.recipe, known ? &*known : nullptr); };
-  if (ranks != nullptr) return read_once_per_host(*ranks, request.recipe, load);
+  const auto load = [recipe = request.recipe, known] { return data::load(recipe, known ? &*known : nullptr); };
+  if (ranks != nullptr) return read_once_per_host(*ranks, request.recipe, request.stop, load);
+  const formats::ReadingStop stop([&] { return request.stop > 0; });
   return std::make_shared<const data::Data>(load());
 }
 

@@ -34,6 +34,8 @@ struct Counters {
 // A hook's metric: Σ sum / Σ weight.
 struct MetricSum {
   double sum = 0, weight = 0;
+
+  static auto parts(auto& self) { return std::tie(self.sum, self.weight); }
   void operator+=(const MetricSum& other) {
     sum += other.sum;
     weight += other.weight;

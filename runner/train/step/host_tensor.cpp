@@ -69,7 +69,7 @@ void HostTensor::pack_into(std::string& text) const {
 SentTensor SentTensor::of_packed(std::string_view text) {
   Unpacker unpacker(text);
   SentTensor tensor{.type = unpacker.read<TensorType>(), .bytes = std::as_bytes(std::span(unpacker.rest()))};
-  RUN_CHECK(tensor.bytes.size() == tensor.type.bytes(), ErrorKind::kRun, "received unexpected data from another rank");
+  packing::check(tensor.bytes.size() == tensor.type.bytes());
   return tensor;
 }
 

@@ -18,7 +18,7 @@ std::string packed(const store::StateSnapshot& snapshot) {
   Packer packer;
   packer.reserve(snapshot.bytes() * 9 / 8);
   packer.write(snapshot.sections());
-  return std::move(packer).text();
+  return std::move(packer).bytes();
 }
 
 // Sends each rank its part. Rank 0 has all parts in `state`; the others add theirs to `loaded`.
@@ -60,7 +60,7 @@ void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Share
   Packer packer;
   packer.write(beginning);
   packer.write(beginning.state.has_value());
-  ranks.gather_objects(packer.text(), kSite);
+  ranks.gather_objects(packer.bytes(), kSite);
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
 
