@@ -268,7 +268,7 @@ void HostsGroup::publish() {
 }
 
 // A failure does not notify `changed`, so the wait checks for one every 50 ms.
-void HostsGroup::wait_for_leader() {
+void HostsGroup::wait_for_leader(const CallRecord& record) {
   ++published_;
   constexpr auto kLook = std::chrono::milliseconds(50);
   const auto has_published = [&] { return area_.published.load(std::memory_order_acquire) >= published_; };
@@ -276,8 +276,9 @@ void HostsGroup::wait_for_leader() {
   while (!area_.changed.wait_until(has_published, kLook)) {
     local_.throw_failure();
     if (Clock::now() > end)
-      give_up(fmt::format("rank {} did not return from its host's exchange within {} (collective_timeout)",
-                          here().first, limit_text(timeout())));
+      give_up(fmt::format("{} did not return from {} within {} (collective_timeout); it {}", local_.name_of(0),
+                          record.to_string(), limit_text(timeout()), local_.newest_call(0).as_last_call()),
+              /*is_loss=*/true);
   }
 }
 
@@ -315,7 +316,7 @@ bool HostsGroup::exchange(const CallRecord& record, bool flag, std::span<const s
     area_.flags[side_] = exchange_between_hosts(record, any_here, {all, offsets_.back()});
     publish();
   } else {
-    wait_for_leader();
+    wait_for_leader(record);
   }
   return area_.flags[side_];
 }

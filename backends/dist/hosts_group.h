@@ -82,7 +82,7 @@ class HostsGroup final : public FoldingGroup {
   bool exchange_between_hosts(const CallRecord& record, bool flag, std::span<std::byte> all);
   void check_calls(const CallRecord& record);
   void publish();
-  void wait_for_leader();
+  void wait_for_leader(const CallRecord& record);
   std::span<const std::byte> received_from(int rank) const;
   bool is_in_place(std::span<const std::byte> values, std::span<const std::byte> wanted) const;
   void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runner/cli/interrupt.h"
+#include "runner/formats/reading_watch.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
 #include "runner/train/run/rank_processes.h"
@@ -105,6 +106,7 @@ int run_as_rank(std::span<const std::string> words) {
 
 // Errors are reported to rank 0, which prints them and whose exit code is that of the launcher.
 int follow_launched(train::MpiRanks& ranks) {
+  formats::set_reading_notice(nullptr);  // rank 0 alone prints
   try {
     Interrupt interrupt(Interrupt::Messages::kNone);
     const Job job = read_job(ranks.share_job("", interrupt.count()));

@@ -14,6 +14,7 @@
 #include "runner/cli/spooling.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
+#include "runner/formats/reading_watch.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/progress.h"
@@ -202,6 +203,7 @@ void print_result(const train::RunResult& result, const Options& options, report
 }
 
 int train_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  if (quiet) formats::set_reading_notice(nullptr);
   check_number_of_launched(attempt.recipe.recipe.num_processes);
   if (const train::MpiRanks* const ranks = launched_ranks())
     for (std::string& text : ranks->warnings()) attempt.start.warnings.push_back(std::move(text));

@@ -283,7 +283,7 @@ Fingerprint Dataset::fingerprint() const {
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
   if (s.rows)
     for (const std::string& name : s.rows->characters) hash.update(name).update(std::string_view("\0", 1));
-  if (s.text.file) hash.update(s.text.file->bytes());
+  if (s.text.file) s.text.file->hash(hash);
   hash.update(std::as_bytes(std::span(s.text.ids))).update(std::as_bytes(std::span(s.offsets)));
   const auto update = [&](size_t first_row, size_t rows) {
     const auto hash_rows = [&](const auto& values, size_t width) {

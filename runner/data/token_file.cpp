@@ -1,14 +1,16 @@
 #include "runner/data/token_file.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <map>
-
-#include <sys/mman.h>
+#include <vector>
 
 #include "runner/formats/input_file.h"
 #include "runner/formats/npy.h"
+#include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
-#include "schema/base/file.h"
+#include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 
 namespace runner::data {
@@ -28,6 +30,8 @@ TokenType type_of(const std::string& path, const std::string& descr) {
   return found->second;
 }
 
+constexpr int64_t kTogether = int64_t{1} << 16;  // tokens read at a time
+
 template <class T>
 int64_t load_as(const std::byte* at) {
   T value;
@@ -38,7 +42,6 @@ int64_t load_as(const std::byte* at) {
 }  // namespace
 
 TokenFile::TokenFile(const std::string& path) : path_(path) {
-  size_t header = 0;
   {
     formats::InputFile input(path);
     RUN_CHECK(!input.compressed(), ErrorKind::kData,
@@ -52,7 +55,7 @@ TokenFile::TokenFile(const std::string& path) : path_(path) {
       width_ = width;
       is_signed_ = is_signed;
       size_ = npy.shape[0];
-      header = static_cast<size_t>(all - input.most_left());
+      header_ = all - input.most_left();
       RUN_CHECK(size_ >= 0 && size_ <= input.most_left() / static_cast<int64_t>(width_), ErrorKind::kData,
                 "{}: ends after {} bytes, but {} tokens are expected", path, all, size_);
     } else {
@@ -62,19 +65,26 @@ TokenFile::TokenFile(const std::string& path) : path_(path) {
     }
   }
   RUN_CHECK(size_ > 0, ErrorKind::kData, "{} has no tokens", path);
-  const RegularFile file(path);
-  const size_t bytes = header + this->bytes().size();
-  RUN_CHECK(file.is_open() && static_cast<size_t>(file.size()) >= bytes, ErrorKind::kData, "{}: {}", path,
-            file.is_open() ? "the file has changed" : file.problem());
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.fd(), 0);
-  RUN_CHECK(memory != MAP_FAILED, ErrorKind::kData, "{}: the file cannot be mapped into memory", path);
-  mapping_ = {static_cast<const std::byte*>(memory),
-              [bytes](const std::byte* from) { ::munmap(const_cast<std::byte*>(from), bytes); }};
-  tokens_ = mapping_.get() + header;
+  file_ = std::make_shared<const RegularFile>(path);
+  const int64_t bytes = header_ + size_ * static_cast<int64_t>(width_);
+  RUN_CHECK(file_->is_open() && file_->size() >= bytes, ErrorKind::kData, "{}: {}", path,
+            file_->is_open() ? "the file has changed" : file_->problem());
 }
 
+void TokenFile::read_bytes(int64_t at, std::span<std::byte> out) const {
+  const int64_t offset = header_ + (first_ + at) * static_cast<int64_t>(width_);
+  const ssize_t got = file_->read_at(offset, out);
+  RUN_CHECK(got >= 0, ErrorKind::kRun, "{}: {}", path_, system_reason(errno));
+  RUN_CHECK(static_cast<size_t>(got) == out.size(), ErrorKind::kRun,
+            "{} has changed since it was loaded: it ends at byte {}; do not change data while they are used", path_,
+            offset + got);
+}
+
+// The bytes are read to the end of `out`: a token that is written is behind those that are still to be converted.
 void TokenFile::read(int64_t at, std::span<int64_t> out) const {
-  const std::byte* from = tokens_ + static_cast<size_t>(at) * width_;
+  const std::span<std::byte> bytes = std::as_writable_bytes(out).last(out.size() * width_);
+  read_bytes(at, bytes);
+  const std::byte* from = bytes.data();
   for (int64_t& token : out) {
     switch (width_) {
       case 2: token = is_signed_ ? load_as<int16_t>(from) : load_as<uint16_t>(from); break;
@@ -86,19 +96,29 @@ void TokenFile::read(int64_t at, std::span<int64_t> out) const {
 }
 
 void TokenFile::check(int64_t vocabulary) const {
-  int64_t token = 0;
-  for (int64_t at = 0; at < size_; ++at) {
-    read(at, {&token, 1});
-    RUN_CHECK(token >= 0 && token < vocabulary, ErrorKind::kData,
-              "{}: token {} is {}, but vocabulary is {}: ids are from 0 to {}", path_, first_ + at, token, vocabulary,
-              vocabulary - 1);
+  std::vector<int64_t> tokens;
+  for (int64_t at = 0; at < size_; at += kTogether) {
+    tokens.resize(static_cast<size_t>(std::min(kTogether, size_ - at)));
+    read(at, tokens);
+    const auto wrong = std::ranges::find_if(tokens, [&](int64_t token) { return token < 0 || token >= vocabulary; });
+    RUN_CHECK(wrong == tokens.end(), ErrorKind::kData, "{}: token {} is {}, but vocabulary is {}: ids are from 0 to {}",
+              path_, first_ + at + (wrong - tokens.begin()), *wrong, vocabulary, vocabulary - 1);
+    formats::ReadingWatch::advance(path_, static_cast<double>(at) / static_cast<double>(size_));
+  }
+}
+
+void TokenFile::hash(Sha256& hash) const {
+  std::vector<std::byte> bytes;
+  for (int64_t at = 0; at < size_; at += kTogether) {
+    bytes.resize(static_cast<size_t>(std::min(kTogether, size_ - at)) * width_);
+    read_bytes(at, bytes);
+    hash.update(bytes);
   }
 }
 
 TokenFile TokenFile::part(int64_t first, int64_t count) const {
   TokenFile part = *this;
   part.first_ += first;
-  part.tokens_ += static_cast<size_t>(first) * width_;
   part.size_ = count;
   return part;
 }

@@ -19,7 +19,7 @@ struct ReadingProgress {
 };
 
 // Called on the reading thread when reading has taken a second, then about twice a second, and once at the end. Set it
-// once, before reading anything. By default there is no notice.
+// before reading anything. Null, the default: no notice.
 using ReadingNotice = void (*)(const ReadingProgress&);
 void set_reading_notice(ReadingNotice notice);
 

@@ -59,6 +59,18 @@ ssize_t RegularFile::read(std::span<std::byte> out) {
   }
 }
 
+ssize_t RegularFile::read_at(int64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = ::pread(fd_, out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return static_cast<ssize_t>(done);
+}
+
 bool RegularFile::read_text(std::string& text, size_t limit) {
   constexpr size_t kPart = size_t{64} << 10;
   for (;;) {

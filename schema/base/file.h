@@ -29,6 +29,9 @@ class RegularFile {
   // Reads at most out.size() bytes at the current offset and returns their number: 0 at the end of the file, -1 on
   // failure (problem()).
   ssize_t read(std::span<std::byte> out);
+  // Reads at an offset until `out` is full or the file ends, and returns the number of bytes; -1 on failure.
+  // Thread-safe.
+  ssize_t read_at(int64_t offset, std::span<std::byte> out) const;
   // Appends the rest of the file to `text`, at least `limit` + 1 bytes of a longer file. Returns false on failure.
   bool read_text(std::string& text, size_t limit);
 

@@ -393,6 +393,17 @@ TEST_F(DocumentsTest, AFolderOrPatternHasSeveral) {
   EXPECT_EQ(message_of([&] { read((folder / "*.csv").string(), "bytes"); }), "texts/*.csv: no file matches");
 }
 
+TEST_F(DocumentsTest, ATokenFileThatIsTruncatedIsReported) {
+  schema::DataSpec spec;
+  spec.train = spec_of(write("t.bin", std::string(4000, '\1')), 8);
+  spec.train.tokens = "ids";
+  spec.train.vocabulary = 300;
+  const Data data = load(spec, 0);
+  std::filesystem::resize_file(spec.train.path, 100);
+  EXPECT_EQ(message_of([&] { tokens_of(data.train); }),
+            "t.bin has changed since it was loaded: it ends at byte 100; do not change data while they are used");
+}
+
 TEST_F(DocumentsTest, TokenIdsStayInTheirFile) {
   std::vector<uint16_t> ids;
   for (int i = 0; i < 41; ++i) ids.push_back(static_cast<uint16_t>(i * 1000 % 50001));

@@ -249,7 +249,8 @@ void MpiRanks::end(int exit_code) noexcept {
   try {
     if (rank() == 0 && !is_job_shared_) send_job(kNoJob, {});
     const bool has_failed = group_ == nullptr || group_.load()->has_failed();
-    wait_for_rank_0(has_failed ? std::chrono::seconds(60) : timeout_);
+    using std::chrono::seconds;
+    wait_for_rank_0(has_failed ? std::clamp<std::chrono::milliseconds>(timeout_, seconds(10), seconds(60)) : timeout_);
     watch_.reset();
     const Deadline deadline(has_failed ? std::chrono::seconds(3) : std::chrono::seconds(20), exit_code);
     group_ = nullptr;

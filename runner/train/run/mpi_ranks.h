@@ -56,8 +56,8 @@ class MpiRanks {
   // Tells the other ranks that this one has failed.
   void fail(std::string_view reason) noexcept;
 
-  // Leaves the other ranks. Waits until rank 0 does the same, at most for the timeout of the run, or 60 s if the run
-  // has failed, and then for all others. If they do not, because they are dead or stuck, exits this process with
+  // Leaves the other ranks. Waits until rank 0 does the same, at most for the timeout of the run, and from 10 to 60 s
+  // if the run has failed; then for all others. If they do not, because they are dead or stuck, exits this process with
   // `exit_code`, or 1 in place of 0, after 20 s, or 3 s if the run has failed.
   void end(int exit_code) noexcept;
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/dist/rank_error.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/engine/left_out_batches.h"
 #include "runner/train/loop/batch_fit.h"
@@ -129,10 +130,16 @@ void RankRun::check_data_of_hosts() {
     const auto found = unpack<decltype(mine)>(text);
     if (!found) continue;  // uses what the first rank of its host has read
     if (!first) first = found;
-    RUN_CHECK(found->second == first->second, ErrorKind::kData,
-              "{} has other data than {}: the files of data.train or data.eval differ; copy them to all hosts, or put "
-              "them on a file system that all hosts share",
-              found->first, first->first);
+    if (found->second == first->second) continue;
+    const bool is_train = found->second.first != first->second.first;
+    const auto print_of = [&](const auto& of_rank) { return is_train ? of_rank.second.first : of_rank.second.second; };
+    const std::string message = fmt::format(
+        "{} has other data than {}: {} is {}, and {}; copy the files to all hosts, or put them on a file system that "
+        "all "
+        "hosts share",
+        found->first, first->first, is_train ? "data.train" : "data.eval", print_of(*found), print_of(*first));
+    if (session_.ranks->rank() == 0) throw Error(ErrorKind::kData, message);
+    throw backends::RankError(ErrorKind::kData, message);  // all ranks know it
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/dist/rank_error.h"
 #include "runner/train/run/mpi_ranks.h"
 #include "runner/train/run/rank_processes.h"
 #include "runner/train/run/rank_run.h"
@@ -102,6 +103,8 @@ void run_rank(const RunRequest& request, backends::ProcessGroup& ranks) {
   try {
     run.emplace(request, &ranks);
     run->follow();
+  } catch (const backends::RankError&) {
+    throw;
   } catch (const Error& error) {
     fail(error.text(), error.where());
     throw;
