@@ -52,7 +52,8 @@ Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_
     return storage;
   } catch (Error& error) {
     // The message of a file that was given on the command line has its name.
-    if (error.message().find(name) == std::string::npos) error.note("while reading " + name);
+    const bool has_place = error.kind() == ErrorKind::kInterrupted || error.message().find(name) != std::string::npos;
+    if (!has_place) error.note("while reading " + name);
     error.set_key(spec.path.empty() ? name : name + ".path");
     throw;
   }

@@ -9,6 +9,7 @@
 #include "schema/base/packing.h"
 
 namespace runner::train {
+
 MetricSums merged(const MetricSums& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   MetricSums all;
   for (const std::string& text : ranks.gather_objects(pack(mine), site)) add_to(all, unpack<MetricSums>(text));
