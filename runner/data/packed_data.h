@@ -10,7 +10,7 @@
 
 namespace runner::data {
 
-// Packs data that load() has returned. They must outlive the use of the arrays.
+// Packs data that load() has returned. They must outlive the use of the arrays, which move.
 Packer pack_data(const Data& data);
 
 // Returns the same data. `recipe`: that of the load. Files that samples are read from while training are opened again.

@@ -4,6 +4,7 @@
 // processes can share them: an unpacked array stays in the memory it was read from.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,9 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
@@ -59,6 +63,14 @@ inline constexpr bool kIsPlain<std::array<T, n>> = kIsPlain<T>;
 
 inline void check(bool is_expected) {
   RUN_CHECK(is_expected, ErrorKind::kRun, "received unexpected data from another rank");
+}
+
+// Gives the whole pages of memory that is not needed any more back to the system.
+inline void return_pages(std::span<const std::byte> memory) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(memory.data() + memory.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint; may fail
 }
 
 inline constexpr size_t kAlignment = 64;  // of arrays in one piece of memory
@@ -104,11 +116,17 @@ class Packer {
     for (const auto& array : arrays_) bytes += packing::aligned(array.size());
     return bytes;
   }
-  // Copies the large arrays. `memory`: array_bytes().
-  void copy_arrays(std::span<std::byte> memory) const {
+  // Moves the large arrays, so that memory never has all of them twice: afterwards, their values are undefined.
+  // `memory`: array_bytes().
+  void move_arrays(std::span<std::byte> memory) const {
+    constexpr size_t kTogether = size_t{16} << 20;
     size_t at = 0;
     for (const auto& array : arrays_) {
-      if (!array.empty()) std::memcpy(memory.data() + at, array.data(), array.size());
+      for (size_t from = 0; from < array.size(); from += kTogether) {
+        const auto part = array.subspan(from, std::min(kTogether, array.size() - from));
+        std::memcpy(memory.data() + at + from, part.data(), part.size());
+        packing::return_pages(part);
+      }
       at += packing::aligned(array.size());
     }
   }
@@ -128,7 +146,7 @@ class Packer {
   std::vector<std::span<const std::byte>> arrays_;
 };
 
-// Large arrays as Packer::copy_arrays() has written them.
+// Large arrays as Packer::move_arrays() has written them.
 struct PackedArrays {
   std::shared_ptr<std::byte> memory = nullptr;
   size_t bytes = 0;

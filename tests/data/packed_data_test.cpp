@@ -48,7 +48,6 @@ class PackedDataTest : public ImageFixture {
     std::optional<Data> data = load(spec, 1, options.labels, std::nullopt, nullptr, true, options.masking);
     const Packer packer = pack_data(*data);
     const std::shared_ptr<std::byte> memory(new std::byte[packer.array_bytes()], std::default_delete<std::byte[]>());
-    packer.copy_arrays({memory.get(), packer.array_bytes()});
     const std::string train = batches_of(data->train, data->augmenter);
     const std::string eval = data->eval ? batches_of(*data->eval, nullptr) : "";
     const std::string print = data->train.fingerprint().to_string();
@@ -58,6 +57,7 @@ class PackedDataTest : public ImageFixture {
     const LabelCounts counts = data->train.storage().label_counts;
     const std::string contents = data->train.storage().contents;
     const size_t files = data->train.storage().files.size();
+    packer.move_arrays({memory.get(), packer.array_bytes()});
     data.reset();
 
     const Data same = unpack_data(packer.bytes(), {memory, packer.array_bytes()}, recipe);

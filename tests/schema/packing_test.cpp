@@ -52,7 +52,7 @@ Record example() {
 
 std::shared_ptr<std::byte> arrays_of(const Packer& packer) {
   std::shared_ptr<std::byte> memory(new std::byte[packer.array_bytes()], std::default_delete<std::byte[]>());
-  packer.copy_arrays({memory.get(), packer.array_bytes()});
+  packer.move_arrays({memory.get(), packer.array_bytes()});
   return memory;
 }
 
@@ -62,7 +62,7 @@ TEST(Packing, ReadsWhatWasWritten) {
   packer.write(record);
   packer.write(42);
   Unpacker unpacker(packer.bytes(), {arrays_of(packer), packer.array_bytes()});
-  EXPECT_EQ(unpacker.read<Record>(), record);
+  EXPECT_EQ(unpacker.read<Record>(), example());
   EXPECT_EQ(unpacker.read<int>(), 42);
 }
 
@@ -80,9 +80,33 @@ TEST(Packing, ArraysStayInTheGivenMemory) {
   read.reset();
   EXPECT_EQ(reinterpret_cast<const std::byte*>(moved.values.data()), start);
   EXPECT_NE(reinterpret_cast<const std::byte*>(copy.values.data()), start);
-  EXPECT_EQ(moved, record);
+  EXPECT_EQ(moved, example());
   copy.values.push_back(4);  // a copy may grow
   EXPECT_EQ(copy.values, (LargeArray<double>{1.5, -2, 3, 4}));
+}
+
+// Of several pages, neither whole nor aligned.
+TEST(Packing, LargeArraysAreMoved) {
+  std::vector<LargeArray<uint8_t>> arrays;
+  for (const size_t size : {size_t{3}, size_t{40'000'001}, size_t{5000}}) {
+    LargeArray<uint8_t>& array = arrays.emplace_back(size);
+    for (size_t i = 0; i < size; ++i) array[i] = static_cast<uint8_t>(i * 7 + size);
+  }
+  const std::vector<LargeArray<uint8_t>> expected = arrays;
+  Packer packer;
+  packer.write(arrays);
+  Unpacker unpacker(packer.bytes(), {arrays_of(packer), packer.array_bytes()});
+  EXPECT_TRUE(unpacker.read<std::vector<LargeArray<uint8_t>>>() == expected);
+}
+
+TEST(Packing, RejectsArraysThatAreMissing) {
+  Packer packer;
+  const LargeArray<float> array{1, 2};
+  packer.write(array);
+  EXPECT_EQ(support::thrown_text([&] { Unpacker(packer.bytes()).read<LargeArray<float>>(); }, ErrorKind::kRun),
+            "received unexpected data from another rank");
+  EXPECT_EQ(support::thrown_text([&] { unpack<int>(pack(int64_t{7})); }, ErrorKind::kRun),
+            "received unexpected data from another rank");
 }
 
 TEST(Packing, RejectsTextThatEndsEarly) {

@@ -21,7 +21,6 @@
 
 #include "backends/runtime/abandoned.h"
 #include "backends/runtime/affinity.h"
-#include "backends/runtime/available_memory.h"
 #include "runner/data/packed_data.h"
 #include "runner/formats/reading_watch.h"
 #include "runner/train/run/run.h"
@@ -29,7 +28,6 @@
 #include "schema/base/error.h"
 #include "schema/base/packing.h"
 #include "schema/base/signals_blocked.h"
-#include "schema/recipe/field_words.h"
 
 namespace runner::train {
 namespace {
@@ -155,14 +153,8 @@ data::SharedData shared_by_host(backends::ProcessGroup& host, std::optional<data
   const std::string mine = packer ? pack(std::pair(packer->array_bytes(), packer->bytes())) : "";
   const auto [size, packed] = unpack<std::pair<size_t, std::string>>(host.gather_objects(mine, site).front());
   const backends::TensorType type{backends::DType::kBool, {static_cast<int64_t>(std::max<size_t>(size, 1))}};
-  RUN_CHECK(
-      !data || size <= backends::available_memory(), ErrorKind::kData,
-      "the data need {} of memory that the ranks of this host share, and {} are available; use data.stream: true, "
-      "or less data",
-      schema::readable_size(static_cast<int64_t>(size)),
-      schema::readable_size(static_cast<int64_t>(backends::available_memory())));
-  const std::shared_ptr<std::byte> memory = host.symmetric_alloc(type, backends::ProcessGroup::Pages::kNow, site);
-  if (packer) packer->copy_arrays({memory.get(), size});
+  const std::shared_ptr<std::byte> memory = host.symmetric_alloc(type, backends::ProcessGroup::Pages::kOnTouch, site);
+  if (packer) packer->move_arrays({memory.get(), size});
   packer.reset();
   data.reset();
   host.barrier(site);
