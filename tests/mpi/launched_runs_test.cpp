@@ -444,6 +444,31 @@ train: {epochs: 1}
   expect_once(result.err, "rank 1 on host b has other data than rank 0 on host a: data.train is ");
 }
 
+// The first rank of each host reads them.
+TEST_P(LaunchedRuns, ShareTheDataOfTheirHost) {
+  std::string rows = "x,y,l\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i % 7, i % 5 == 0 ? "" : "2.5", i % 3);
+  write_text(file("data.csv"), rows);
+  for (const char* const how : {"split: {eval: 0.25}", "stream: true"}) {
+    SCOPED_TRACE(how);
+    write_text(file("csv.yaml"), fmt::format(R"(schema_version: 1
+model: {{type: mlp, hidden: [8]}}
+data:
+  train: {{format: csv, path: data.csv, missing: mean}}
+  {}
+  normalize: standard
+  batch_size: 2
+optimizer: {{type: sgd, lr: 0.1}}
+train: {{epochs: 2}}
+)",
+                                             how));
+    ASSERT_EQ(run("runner exec csv.yaml num_processes=4 name=own --quiet").exit_code, 0);
+    const Result result = launch({2, 2}, "exec csv.yaml name=launched --quiet");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(weights("launched"), weights("own"));
+  }
+}
+
 TEST_P(LaunchedRuns, AreIndependentIfConnectionsAreOff) {
   const Result result = launch({2}, "exec r.yaml --quiet --db s-$" + std::string(GetParam().rank_variable) + ".db");
   EXPECT_EQ(result.exit_code, 2) << result.err;  // two command lines

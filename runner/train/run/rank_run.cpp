@@ -1,6 +1,8 @@
 #include "runner/train/run/rank_run.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -119,25 +121,26 @@ void RankRun::end_preparation() {
             kInterruptedAtStart);
 }
 
-// Compares the fingerprints of the ranks that have read the data.
+// Compares what the ranks that have read the data found.
 void RankRun::check_data_of_hosts() {
-  using Fingerprints = std::pair<std::string, std::string>;
-  std::optional<std::pair<std::string, Fingerprints>> mine;
-  if (reads_data(*session_.ranks))
-    mine = {session_.ranks->name(), {session_.train_fingerprint(), session_.eval_fingerprint()}};
-  std::optional<decltype(mine)::value_type> first;
+  constexpr const char* kWhat[] = {"data.train", "data.eval", "the tokenizer"};
+  using Prints = std::array<std::string, std::size(kWhat)>;
+  std::optional<std::pair<std::string, Prints>> mine;
+  if (reads_data(*session_.ranks)) {
+    const std::optional<data::TextEncoding>& texts = session_.data.encoding.texts;
+    mine = {session_.ranks->name(),
+            {session_.train_fingerprint(), session_.eval_fingerprint(), texts ? json::compact(texts->to_json()) : ""}};
+  }
+  decltype(mine) first;
   for (const std::string& text : session_.ranks->gather_objects(pack(mine), {"the data"})) {
     const auto found = unpack<decltype(mine)>(text);
     if (!found) continue;  // uses what the first rank of its host has read
     if (!first) first = found;
-    if (found->second == first->second) continue;
-    const bool is_train = found->second.first != first->second.first;
-    const auto print_of = [&](const auto& of_rank) { return is_train ? of_rank.second.first : of_rank.second.second; };
+    const auto [here, there] = std::ranges::mismatch(found->second, first->second);
+    if (here == found->second.end()) continue;
     const std::string message = fmt::format(
-        "{} has other data than {}: {} is {}, and {}; copy the files to all hosts, or put them on a file system that "
-        "all "
-        "hosts share",
-        found->first, first->first, is_train ? "data.train" : "data.eval", print_of(*found), print_of(*first));
+        "{} has other data than {}: {} is {}, and {}; copy the files to all hosts, or put them on a shared file system",
+        found->first, first->first, kWhat[here - found->second.begin()], *here, *there);
     if (session_.ranks->rank() == 0) throw Error(ErrorKind::kData, message);
     throw backends::RankError(ErrorKind::kData, message);  // all ranks know it
   }
