@@ -115,8 +115,12 @@ void MpiRanks::watch_processes() {
 void MpiRanks::report_end_of(int rank) {
   lost_rank_ = rank;
   ProcessGroup* const group = group_;
-  if (group == nullptr)  // those that wait for the job look at lost_rank_
-    return start_->group().fail_by_loss(fmt::format("the process of rank {} has ended before the run began", rank));
+  if (group == nullptr) {  // those that wait for the job look at lost_rank_
+    const std::lock_guard lock(start_mutex_);
+    if (start_ != nullptr)
+      start_->group().fail_by_loss(fmt::format("the process of rank {} has ended before the run began", rank));
+    return;
+  }
   const int local_rank = rank - here().first;
   const std::string reason = fmt::format("the process of {} has ended; it {}", local_->name_of(local_rank),
                                          local_->newest_call(local_rank).as_last_call());
@@ -222,6 +226,10 @@ ProcessGroup& MpiRanks::begin_run(std::chrono::milliseconds timeout, bool shares
   } catch (const Error& error) {
     fail(fmt::format("rank {} on host {}: {}", rank(), host.name, error.text()));
     throw;
+  }
+  {
+    const std::lock_guard lock(start_mutex_);
+    start_.reset();
   }
   if (const int lost = lost_rank_; lost >= 0) report_end_of(lost);
   return *group_;

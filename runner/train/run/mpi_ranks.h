@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,7 +78,8 @@ class MpiRanks {
   void wait_for_rank_0(std::chrono::milliseconds limit);
 
   backends::MpiNetwork network_;
-  std::unique_ptr<StartGroup> start_;  // used until the run begins
+  std::unique_ptr<StartGroup> start_;  // until the run begins
+  std::mutex start_mutex_;             // guards start_ against watch_
   std::vector<ProcessInfo> processes_info_;
   std::vector<backends::RankHost> hosts_;
   std::vector<std::vector<int>> cores_;
