@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "runner/data/text.h"
 #include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 #include "schema/recipe/causal_models.h"
 #include "schema/recipe/field_words.h"
@@ -477,7 +479,12 @@ Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe, 
     if (spec.eval) spec.eval->planned_samples.reset();
   }
   Data data = about_key("data.train", [&] {
-    return load(spec, data_seed(recipe), labels_of(recipe), train.ignore_index, known, has_recipe, masking_of(train));
+    try {
+      return load(spec, data_seed(recipe), labels_of(recipe), train.ignore_index, known, has_recipe, masking_of(train));
+    } catch (const std::bad_alloc&) {
+      throw out_of_memory(ErrorKind::kData, " while the data were read",
+                          "use a part of the data, or data.stream: true if their format can be streamed");
+    }
   });
   if (!data.train.storage().tokens.empty()) {  // prepared arrays do not say how many tokens there are
     data.encoding.vocabulary = std::max(data.encoding.vocabulary, recipe.model.vocabulary.value_or(0));

@@ -71,14 +71,16 @@ std::string process_limits() {
   return text + "use fewer `threads` or a smaller num_processes";
 }
 
+Error out_of_memory(ErrorKind kind, std::string_view when, std::string_view remedy) {
+  const auto memory = limit_of(RLIMIT_AS);
+  const std::string limit = memory ? fmt::format("; the limit is {} MiB per process (`ulimit -v`)", *memory >> 20) : "";
+  return {kind, fmt::format("out of memory{}{}; {}", when, limit, remedy)};
+}
+
 Error error_of(const std::exception& failure) {
   if (const auto* const error = dynamic_cast<const Error*>(&failure)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
-    const auto memory = limit_of(RLIMIT_AS);
-    return {ErrorKind::kRun,
-            fmt::format("out of memory{}; use a smaller data.batch_size or model",
-                        memory ? fmt::format("; the limit is {} MiB per process (`ulimit -v`)", *memory >> 20) : "")};
-  }
+  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr)
+    return out_of_memory(ErrorKind::kRun, "", "use a smaller data.batch_size or model");
   const auto* system = dynamic_cast<const std::system_error*>(&failure);
   const bool of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&failure) != nullptr;
   if (system != nullptr && !of_file && system->code().value() == EAGAIN)

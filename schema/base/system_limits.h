@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "schema/base/error.h"
 
@@ -14,6 +15,9 @@ std::string system_reason(int error);
 
 // Throws Error(kUsage) if the stack is so small that the program would end by a signal.
 void check_stack_limit();
+
+// "out of memory", `when`, the limit if there is one, and what to do.
+Error out_of_memory(ErrorKind kind, std::string_view when, std::string_view remedy);
 
 // Returns the Error itself, or one for any other exception: out of memory, no more threads, or a bug in this program.
 Error error_of(const std::exception& failure);

@@ -95,5 +95,12 @@ TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
   }
 }
 
+TEST(SystemLimits, ExhaustedMemoryIsReportedWithWhatToDo) {
+  const Error error = out_of_memory(ErrorKind::kData, " while x was read", "use less of it");
+  EXPECT_EQ(error.kind(), ErrorKind::kData);
+  EXPECT_TRUE(error.message().starts_with("out of memory while x was read; ")) << error.message();
+  EXPECT_TRUE(error.message().ends_with("; use less of it")) << error.message();
+}
+
 }  // namespace
 }  // namespace runner
