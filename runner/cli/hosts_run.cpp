@@ -41,7 +41,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kEndLimit = std::chrono::seconds(90), kEndLimitAfterLoss = std::chrono::seconds(10);
 // How long it may still run after the second request to end.
 constexpr auto kEndLimitAfterRequests = std::chrono::seconds(10);
-// A host that does not start a program within this time is gone. The user is told if the ranks take longer to connect.
+// A host that does not start a program within this time counts as lost. Ranks that do not connect within it cause a
+// warning.
 constexpr auto kAnswerLimit = std::chrono::seconds(20);
 
 // ---- signals -------------------------------------------------------------------------------------------------------
@@ -132,8 +133,8 @@ bool read_output(int descriptor, std::string& output) {
   return size > 0 || (size < 0 && errno == EINTR);
 }
 
-// A process that mpirun has left behind may keep the pipe open, so its end does not count. `on_silence`: called if the
-// ranks have not connected within kAnswerLimit.
+// Runs until mpirun ends. The end of the pipe does not count, because a process left by mpirun may keep it open.
+// `on_silence`: called if the ranks have not connected within kAnswerLimit.
 Finished run_to_its_end(const std::vector<std::string>& command, const std::function<void()>& on_silence) {
   int ends[2];
   RUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, ErrorKind::kRun, "cannot make a pipe: {}", system_reason(errno));

@@ -80,7 +80,7 @@ void TokenFile::read_bytes(int64_t at, std::span<std::byte> out) const {
             offset + got);
 }
 
-// The bytes are read to the end of `out`: a token that is written is behind those that are still to be converted.
+// Reads the bytes into the last part of `out`. Converting from the front then overwrites only bytes already converted.
 void TokenFile::read(int64_t at, std::span<int64_t> out) const {
   const std::span<std::byte> bytes = std::as_writable_bytes(out).last(out.size() * width_);
   read_bytes(at, bytes);

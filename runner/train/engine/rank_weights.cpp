@@ -9,8 +9,8 @@
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/step/digest.h"
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
-#include "schema/base/packing.h"
 
 namespace runner::train {
 
@@ -64,9 +64,7 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
 void check_identical(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   std::vector<uint64_t> own;
   for (const TensorDigest& tensor : mine) own.push_back(tensor.digest);
-  std::vector<std::vector<uint64_t>> all;
-  for (const std::string& each : ranks.gather_objects(pack(own), site))
-    all.push_back(unpack<std::vector<uint64_t>>(each));
+  const std::vector<std::vector<uint64_t>> all = gather_values(own, ranks, site);
   for (size_t i = 0; i < mine.size(); ++i) {
     const auto has = [&](uint64_t digest) {
       return std::ranges::count_if(all, [&](const auto& digests) { return digests[i] == digest; });

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "runner/train/step/digest.h"
-#include "schema/base/packing.h"
+#include "runner/train/step/gathering.h"
 
 namespace runner::train {
 
 MetricSums merged(const MetricSums& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   MetricSums all;
-  for (const std::string& text : ranks.gather_objects(pack(mine), site)) add_to(all, unpack<MetricSums>(text));
+  for (const MetricSums& sums : gather_values(mine, ranks, site)) add_to(all, sums);
   return all;
 }
 
@@ -26,12 +26,11 @@ uint64_t digest_of_all(uint64_t mine, backends::ProcessGroup& ranks, const backe
 NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::ProcessGroup* ranks,
                       const backends::Site& site) {
   if (ranks == nullptr) return mine.value_or(NotFinite{otherwise});
-  const std::vector<std::string> all = ranks->gather_objects(pack(mine), site);
+  std::vector<std::optional<NotFinite>> all = gather_values(mine, *ranks, site);
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    auto found = unpack<std::optional<NotFinite>>(all[rank]);
-    if (!found) continue;
-    found->what += fmt::format(" on rank {}", rank);
-    return *found;
+    if (!all[rank]) continue;
+    all[rank]->what += fmt::format(" on rank {}", rank);
+    return *all[rank];
   }
   return {otherwise};
 }

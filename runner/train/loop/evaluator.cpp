@@ -5,8 +5,8 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/reduction.h"
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
-#include "schema/base/packing.h"
 
 namespace runner::train {
 
@@ -19,8 +19,7 @@ constexpr int64_t kCompareEvery = 8;  // batches: makes the cost of comparing gr
 template <class T>
 std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
                         backends::ProcessGroup& ranks, const backends::Site& site) {
-  std::vector<std::vector<T>> all;
-  for (const std::string& each : ranks.gather_objects(pack(mine), site)) all.push_back(unpack<std::vector<T>>(each));
+  const std::vector<std::vector<T>> all = gather_values(mine, ranks, site);
   std::vector<T> rows;
   std::vector<size_t> taken(all.size());
   for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {

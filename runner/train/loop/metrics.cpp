@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
-#include "schema/base/packing.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::train {
@@ -36,12 +36,9 @@ void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backen
 
 // Collects the pairs of all ranks. Collective.
 void merge_pairs(std::vector<NumberPair>& pairs, backends::ProcessGroup& ranks, const backends::Site& site) {
-  const std::vector<std::string> all = ranks.gather_objects(pack(pairs), site);
+  const std::vector<std::vector<NumberPair>> all = gather_values(pairs, ranks, site);
   pairs.clear();
-  for (const std::string& each : all) {
-    const auto of_rank = unpack<std::vector<NumberPair>>(each);
-    pairs.insert(pairs.end(), of_rank.begin(), of_rank.end());
-  }
+  for (const std::vector<NumberPair>& of_rank : all) pairs.insert(pairs.end(), of_rank.begin(), of_rank.end());
 }
 
 // Correlation of two sequences in f64.

@@ -25,6 +25,7 @@
 #include "runner/formats/reading_watch.h"
 #include "runner/train/run/run.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
 #include "schema/base/packing.h"
 #include "schema/base/signals_blocked.h"
@@ -37,8 +38,8 @@ using Clock = std::chrono::steady_clock;
 // Cores of all ranks of this host: the others wait while one reads.
 std::vector<int> cores_of_host(backends::ProcessGroup& host) {
   std::set<int> all;
-  for (const std::string& text : host.gather_objects(pack(backends::usable_core_ids()), {"the cores"}))
-    for (const int core : unpack<std::vector<int>>(text)) all.insert(core);
+  for (const std::vector<int>& cores : gather_values(backends::usable_core_ids(), host, {"the cores"}))
+    all.insert(cores.begin(), cores.end());
   return {all.begin(), all.end()};
 }
 

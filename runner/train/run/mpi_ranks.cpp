@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "backends/dist/rank_error.h"
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
-#include "schema/base/packing.h"
 
 namespace runner::train {
 namespace {
@@ -82,9 +82,8 @@ MpiRanks::MpiRanks(const Options& options) : network_(options.module) {
 MpiRanks::~MpiRanks() = default;
 
 void MpiRanks::exchange_process_info(const Options& options) {
-  const std::string mine = pack(info_of_this_process(options.program, options.command));
-  for (const std::string& text : start_->group().gather_objects(mine, {"the start"}))
-    processes_info_.push_back(unpack<ProcessInfo>(text));
+  processes_info_ =
+      gather_values(info_of_this_process(options.program, options.command), start_->group(), {"the start"});
   check_same(processes_info_);
 }
 

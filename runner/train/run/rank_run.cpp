@@ -20,9 +20,9 @@
 #include "runner/train/run/host_data.h"
 #include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/gathering.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
-#include "schema/base/packing.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
@@ -132,8 +132,7 @@ void RankRun::check_data_of_hosts() {
             {session_.train_fingerprint(), session_.eval_fingerprint(), texts ? json::compact(texts->to_json()) : ""}};
   }
   decltype(mine) first;
-  for (const std::string& text : session_.ranks->gather_objects(pack(mine), {"the data"})) {
-    const auto found = unpack<decltype(mine)>(text);
+  for (const auto& found : gather_values(mine, *session_.ranks, {"the data"})) {
     if (!found) continue;  // uses what the first rank of its host has read
     if (!first) first = found;
     const auto [here, there] = std::ranges::mismatch(found->second, first->second);
